@@ -1,0 +1,110 @@
+"""The command line: parse, call one function of the house, render.
+
+Nothing but click is imported until a command is called, so that `fleet --help` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from fleet import __version__
+from fleet.core import FleetError
+
+# name -> (module, attribute, what it does); one line a command, in the order of the help page
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "init": ("fleet.cli.start", "Write a fleet.yaml that fits this machine."),
+        "demo": ("fleet.cli.start", "Show the whole thing on two demonstration nodes; nothing is kept."),
+        "doctor": ("fleet.cli.start", "Check everything, and say how to mend what is wrong."),
+    },
+    "Models": {
+        "validate": ("fleet.cli.models", "Check fleet.yaml."),
+        "discover": ("fleet.cli.models", "Ask every node which models it has."),
+        "generate": ("fleet.cli.files", "Write the files that LiteLLM and the agent CLIs read."),
+        "warmup": ("fleet.cli.models", "Load the models before the first request does."),
+        "status": ("fleet.cli.models", "Show nodes, loaded models and which agent thinks where."),
+        "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote."),
+        "gateway": ("fleet.cli.gateway", "Start, stop and look at the gateway (up, down, status)."),
+    },
+    "Extend": {
+        "skills": ("fleet.cli.assist", "Teach your assistant to set up and run a fleet (list, install)."),
+        "plugins": ("fleet.cli.assist", "Write plugin marketplaces for Claude Code and Codex (install)."),
+    },
+}
+WHERE = {name: place for group in COMMANDS.values() for name, place in group.items()}
+
+
+class Commands(click.Group):
+    """Loads a command's module when the command is called, and lists commands by group without loading any."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(WHERE)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in WHERE:
+            return None
+        command = getattr(import_module(WHERE[cmd_name][0]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as problem:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], WHERE, n=1)
+            problem.message = f"there is no command {args[0]!r}" + (f" (did you mean {near[0]}?)" if near else "")
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for group, commands in COMMANDS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="fleet")
+def program() -> None:
+    """Run a fleet of coding agents on your own machines and models."""
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run one command; every failure that a user can act on becomes a sentence and an exit code."""
+    try:
+        program.main(args=args, prog_name=_called_as(), standalone_mode=False)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.ClickException as problem:
+        problem.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        return 130
+    except FleetError as problem:
+        click.echo(f"fleet: {problem.message}" if "\n" not in problem.message else problem.message, err=True)
+        if problem.hint:
+            click.echo(f"  next: {problem.hint}", err=True)
+        return problem.exit_code
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader left; do not complain again while exiting
+        return 141
+    except Exception as problem:
+        if os.environ.get("FLEET_DEBUG"):
+            raise
+        kind = type(problem).__name__
+        click.echo(f"fleet: this is a bug of ours ({kind}: {problem}).", err=True)
+        click.echo("  next: run it again with FLEET_DEBUG=1 and send us what it prints", err=True)
+        return 70
+    return 0
+
+
+def _called_as() -> str:
+    name = os.path.basename(sys.argv[0])
+    return name if name in ("flt", "subagent-fleet") else "fleet"

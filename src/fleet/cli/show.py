@@ -1,0 +1,83 @@
+"""What every command shares: options that mean the same everywhere, and how things are shown.
+
+Data goes to stdout, talk to stderr; colours only on a terminal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fleet.core.text import clean
+
+config_option = click.option(
+    "--config",
+    "-c",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("fleet.yaml"),
+    show_default=True,
+    help="The fleet file.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON.")
+GOOD, BAD, MEH = "green", "red", "yellow"
+
+
+def data(value: object) -> None:
+    """Print a value as JSON, whole, on stdout."""
+    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def _plain(value: object) -> Any:
+    match value:
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case str() | int() | float() | bool() | None:
+            return value
+        case _:
+            return str(value)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], colours: dict[str, str] | None = None) -> None:
+    """Print aligned columns; the last one is as wide as it likes. Cells are cleaned of control characters."""
+    cells = [[clean(cell, 400) for cell in row] for row in rows]
+    widths = [max(len(row[n]) for row in [list(heads), *cells]) for n in range(len(heads))]
+    click.echo("  ".join(head.ljust(width) for head, width in zip(heads, widths, strict=True)).rstrip())
+    click.echo("-" * min(100, sum(widths) + 2 * (len(widths) - 1)))
+    for row in cells:
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        padded[-1] = padded[-1].rstrip()
+        click.echo("  ".join(paint(cell, colours) for cell in padded).rstrip())
+
+
+def paint(cell: str, colours: dict[str, str] | None) -> str:
+    colour = (colours or {}).get(cell.strip())
+    return click.style(cell, fg=colour) if colour else cell
+
+
+def talk(message: str) -> None:
+    click.echo(message, err=True)
+
+
+def warn(message: str) -> None:
+    click.echo(click.style("warning: ", fg=MEH) + message, err=True)
+
+
+def size(count: int | None) -> str:
+    """Bytes for people."""
+    if count is None:
+        return "unknown"
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"

@@ -1,0 +1,149 @@
+"""A YAML document as plain values that remember where each of them stands in the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import yaml
+
+type_of_merge = "tag:yaml.org,2002:merge"
+MAX_NODES = 200_000  # aliases expand; a small file must not become a huge document
+MAX_DEPTH = 40
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with the file: where, in which part of the document, and what."""
+
+    place: Place
+    path: Path
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place.line}:{self.place.column}: {self.message}"
+
+
+@dataclass(slots=True)
+class Document:
+    value: object = None
+    places: dict[Path, Place] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def place(self, path: Path) -> Place:
+        """Where the path stands, or the nearest part above it that is in the file."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, Place(1, 1))
+
+    def problem(self, path: Path, message: str) -> None:
+        self.problems.append(Problem(self.place(path), path, message))
+
+
+def parse(text: str) -> Document:
+    """Read one YAML document. Duplicate keys, keys that are not text and over-large documents become problems."""
+    document = Document()
+    loader = _Loader(text)
+    try:
+        root = loader.get_single_node()
+        if root is not None:
+            document.value = _Builder(document, loader).build(root, (), 0)
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+        document.problems.append(Problem(place, (), f"not YAML: {problem.problem or problem.context}"))
+    except yaml.YAMLError as problem:
+        document.problems.append(Problem(Place(1, 1), (), f"not YAML: {str(problem).splitlines()[0]}"))
+    except (_TooLarge, RecursionError):
+        document.problems.append(Problem(Place(1, 1), (), "the document is too large or too deep once expanded"))
+    finally:
+        loader.dispose()
+    return document
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Builder:
+    def __init__(self, document: Document, loader: yaml.SafeLoader) -> None:
+        self._document = document
+        self._loader = loader
+        self._built = 0
+
+    def build(self, node: yaml.Node, path: Path, depth: int) -> object:
+        self._built += 1
+        if self._built > MAX_NODES or depth > MAX_DEPTH:
+            raise _TooLarge
+        self._document.places.setdefault(path, _place(node))
+        match node:
+            case yaml.MappingNode():
+                return self._mapping(node, path, depth)
+            case yaml.SequenceNode():
+                return [self.build(item, (*path, n), depth + 1) for n, item in enumerate(node.value)]
+            case _:
+                return self._scalar(node, path)
+
+    def _mapping(self, node: yaml.MappingNode, path: Path, depth: int) -> dict[str, object]:
+        built: dict[str, object] = {}
+        merged: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == type_of_merge:
+                merged = self._merge(value_node, path, depth) | merged
+                continue
+            key = self._key(key_node, path)
+            if key is None:
+                continue
+            if key in built:
+                message = f"{dotted((*path, key))} is given twice"
+                self._document.problems.append(Problem(_place(key_node), (*path, key), message))
+                continue
+            self._document.places[(*path, key)] = _place(value_node if value_node.value != "" else key_node)
+            built[key] = self.build(value_node, (*path, key), depth + 1)
+        return merged | built
+
+    def _merge(self, node: yaml.Node, path: Path, depth: int) -> dict[str, object]:
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        merged: dict[str, object] = {}
+        for source in reversed(sources):
+            value = self.build(source, path, depth + 1)
+            if isinstance(value, dict):
+                merged |= value
+            else:
+                self._document.problems.append(Problem(_place(source), path, "'<<' merges mappings only"))
+        return merged
+
+    def _key(self, node: yaml.Node, path: Path) -> str | None:
+        """The key as text: a number or a date is taken as it is written, anything deeper is refused."""
+        if isinstance(node, yaml.ScalarNode):
+            return str(node.value)
+        self._document.problems.append(Problem(_place(node), path, "a key must be plain text"))
+        return None
+
+    def _scalar(self, node: yaml.Node, path: Path) -> object:
+        try:
+            return self._loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+        except (yaml.YAMLError, ValueError) as problem:
+            reason = problem.problem if isinstance(problem, yaml.MarkedYAMLError) else str(problem)
+            self._document.problems.append(Problem(_place(node), path, f"{dotted(path)}: {reason}"))
+            return None
+
+
+def _place(node: yaml.Node) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def dotted(path: Path) -> str:
+    """The path as people write it: `models.heavy-coder.node`, `agents.planner.tools[2]`."""
+    words = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return words.lstrip(".") or "the document"
+
+
+_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

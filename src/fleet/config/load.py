@@ -1,0 +1,283 @@
+"""From the text of fleet.yaml to a Fleet, or to every problem with it at once."""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path as FilePath
+
+from pydantic import BaseModel, ValidationError
+
+from fleet.config.document import Document, Path, Problem, dotted, parse
+from fleet.config.schema import AGENT_NAME, AgentPart, FleetFile, GatewayPart, ModelPart, NodePart
+from fleet.core import Agent, BadConfig, Fleet, Gateway, Kind, Model, Node, NotFound, Provider
+from fleet.core.text import clean, has_controls
+
+OPENROUTER = "https://openrouter.ai/api"
+SPEAKS_ANTHROPIC = {Kind.OLLAMA, Kind.VLLM, Kind.LMSTUDIO, Kind.LLAMACPP, Kind.ANTHROPIC}
+PLAIN_WORDS = {
+    "Input should be": "must be",
+    "String should": "must",
+    "a valid tuple": "a list",
+    "a valid string": "text",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+}
+MAX_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    fleet: Fleet
+    warnings: tuple[str, ...]
+
+
+class InvalidFleet(BadConfig):
+    """Every problem of one file."""
+
+    def __init__(self, path: FilePath, problems: Iterable[Problem]) -> None:
+        self.path = path
+        self.problems = tuple(sorted(problems, key=lambda p: (p.place, p.message)))
+        lines = [f"  {path}:{problem}" for problem in self.problems]
+        super().__init__("\n".join([f"Invalid {path.name}:", *lines]))
+
+
+def load(path: FilePath) -> Loaded:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadConfig(f"{path} is larger than {MAX_BYTES // 1024**2} MiB; that is not a fleet.yaml")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound(f"there is no {path}", hint="make one with: fleet init") from None
+    except UnicodeDecodeError as problem:
+        raise BadConfig(f"{path} is not UTF-8 text (byte {problem.start})") from None
+    except OSError as problem:
+        raise BadConfig(f"{path} cannot be read: {problem.strerror}") from None
+    return read(text, path)
+
+
+def read(text: str, path: FilePath) -> Loaded:
+    """The fleet that the text describes; InvalidFleet with all problems otherwise."""
+    document = parse(text)
+    if document.problems and document.value is None:
+        raise InvalidFleet(path, document.problems)
+    file = _shape(document)
+    if file is None:
+        raise InvalidFleet(path, document.problems)
+    fleet = _fleet(file, document)
+    if document.problems:
+        raise InvalidFleet(path, document.problems)
+    return Loaded(fleet, tuple(_warnings(fleet)))
+
+
+def _shape(document: Document) -> FleetFile | None:
+    """Check every value's shape; references are checked too as far as the shape allows."""
+    if not isinstance(document.value, dict):
+        document.problem((), "the file is empty" if document.value is None else "the file must be a mapping")
+        return None
+    try:
+        return FleetFile.model_validate(document.value)
+    except ValidationError as problem:
+        for error in problem.errors(include_url=False, include_input=False, include_context=True):
+            _report(document, typing.cast("dict[str, typing.Any]", error))
+        _check_names(document, document.value)
+        _check_references(document, document.value)
+        return None
+
+
+def _report(document: Document, error: dict[str, typing.Any]) -> None:
+    path = _in_document(tuple(error["loc"]), document, keep_last=error["type"] == "missing")
+    if any(known.path == path for known in document.problems):
+        return
+    match error["type"]:
+        case "extra_forbidden":
+            known = _known_keys(path[:-1])
+            document.problem(path, f"{dotted(path)} is not a known key{_nearest(str(path[-1]), known)}")
+        case "missing":
+            document.problem(path, f"{dotted(path)} is missing")
+        case "value_error":
+            document.problem(path, f"{dotted(path)} {error['ctx']['error']}")
+        case "enum":
+            expected = [word.strip("'") for word in error["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+            given = _at(document.value, path)
+            near = _nearest(given, expected) if isinstance(given, str) else ""
+            document.problem(path, f"{dotted(path)} must be one of {', '.join(expected)}{near}")
+        case _:
+            document.problem(path, f"{dotted(path)}: {_plain(error['msg'])}")
+
+
+def _plain(message: str) -> str:
+    message = re.sub(r"a valid dictionary.*", "a mapping", message)
+    for theirs, ours in PLAIN_WORDS.items():
+        message = message.replace(theirs, ours)
+    return message
+
+
+def _in_document(loc: Path, document: Document, *, keep_last: bool) -> Path:
+    """A location without what pydantic adds to it, the names of union members, and with a last step that is missing."""
+    path: Path = ()
+    for n, step in enumerate(loc):
+        if (*path, step) in document.places or (keep_last and n == len(loc) - 1):
+            path = (*path, step)
+    return path
+
+
+def _known_keys(path: Path) -> list[str]:
+    """The keys the schema allows at a path."""
+    part: object = FleetFile
+    for step in path:
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            field = part.model_fields.get(str(step))
+            part = _strip_none(field.annotation) if field else None
+        elif typing.get_origin(part) is dict:
+            part = typing.get_args(part)[1]
+    if isinstance(part, type) and issubclass(part, BaseModel):
+        return list(part.model_fields)
+    return []
+
+
+def _strip_none(annotation: object) -> object:
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        return next(arg for arg in typing.get_args(annotation) if arg is not type(None))
+    return annotation
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    match = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {match[0]}?)" if match else ""
+
+
+def _at(value: object, path: Path) -> object:
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def _section(value: dict[str, object], name: str) -> dict[str, object]:
+    section = value.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _check_names(document: Document, value: dict[str, object]) -> None:
+    for section in ("nodes", "models", "agents"):
+        for name in _section(value, section):
+            path = (section, name)
+            if section == "agents" and not AGENT_NAME.match(name):
+                document.problem(
+                    path,
+                    f"agents: {clean(name, 80)!r} is not a usable name: lowercase letters, digits, hyphens and "
+                    "underscores, at most 64, the first a letter or digit",
+                )
+            elif not name.strip() or has_controls(name) or len(name) > 200:
+                document.problem(path, f"{section}: {clean(name, 80)!r} is not a usable name: one line, at most 200")
+
+
+def _check_references(document: Document, value: dict[str, object]) -> None:
+    """Names that lead nowhere. Works on the raw document, so that a typo elsewhere does not hide them."""
+    for section, key, target in (("models", "node", "nodes"), ("agents", "model", "models")):
+        known = _section(value, target)
+        for name, part in _section(value, section).items():
+            wanted = part.get(key) if isinstance(part, dict) else None
+            if isinstance(wanted, str) and wanted not in known:
+                path = (section, name, key)
+                near = _nearest(wanted, known)
+                document.problem(path, f"{dotted(path)} references unknown {key}: {clean(wanted)}{near}")
+
+
+def _fleet(file: FleetFile, document: Document) -> Fleet:
+    assert isinstance(document.value, dict)
+    _check_names(document, document.value)
+    _check_references(document, document.value)
+    nodes = {name: _node(name, part, document) for name, part in file.nodes.items()}
+    models = {name: _model(name, part, nodes, document) for name, part in file.models.items()}
+    agents = {name: _agent(name, part) for name, part in file.agents.items()}
+    for section, content in (("nodes", nodes), ("models", models), ("agents", agents)):
+        if not content:
+            document.problem((section,), f"{section} must name at least one")
+    gateway = _gateway(file, document)
+    fleet = Fleet(file.project.name, gateway, nodes, models, agents)
+    if gateway.provider is Provider.DIRECT and not document.problems:
+        _check_direct(fleet, document)
+    return fleet
+
+
+def _gateway(file: FleetFile, document: Document) -> Gateway:
+    inner, outer = file.project.gateway, file.gateway
+    if inner and outer and inner != outer:
+        document.problem(("gateway",), "gateway and project.gateway differ; keep one of them")
+    part = outer or inner or GatewayPart()
+    return Gateway(part.provider, part.host, part.port, part.master_key_env)
+
+
+def _node(name: str, part: NodePart, document: Document) -> Node:
+    endpoint, key = part.endpoint, part.api_key_env
+    if part.kind is Kind.OPENROUTER:
+        endpoint, key = endpoint or OPENROUTER, key or "OPENROUTER_API_KEY"
+    if endpoint is None:
+        document.problem(("nodes", name, "endpoint"), f"nodes.{name}.endpoint is missing")
+    # A base address is often copied with the API's version on it; every adapter adds its own.
+    bare = (endpoint or "").removesuffix("/v1") if part.kind is not Kind.OLLAMA else (endpoint or "")
+    return Node(name, part.kind, bare, part.tags, key, part.memory_gb)
+
+
+def _model(name: str, part: ModelPart, nodes: dict[str, Node], document: Document) -> Model:
+    path: Path = ("models", name)
+    kind = nodes[part.node].kind if part.node in nodes else None
+    if part.model and part.ollama_model and part.model != part.ollama_model:
+        document.problem((*path, "model"), f"{dotted(path)} has both model and ollama_model, and they differ; keep one")
+    if not part.model and not part.ollama_model:
+        key = "ollama_model" if kind is Kind.OLLAMA else "model"
+        document.problem((*path, key), f"{dotted((*path, key))} is missing")
+    if part.ollama_model and kind not in (None, Kind.OLLAMA):
+        where = (*path, "ollama_model")
+        document.problem(where, f"{dotted(where)}: node {part.node} is of the kind {kind}; write model instead")
+    served = part.model or part.ollama_model or ""
+    return Model(
+        name, part.node, served, part.litellm_alias, part.context, part.timeout, part.max_parallel, part.keep_alive
+    )
+
+
+def _agent(name: str, part: AgentPart) -> Agent:
+    return Agent(name, part.model, part.description, part.tools, part.prompt or default_prompt(name))
+
+
+def default_prompt(name: str) -> str:
+    return (
+        f"You are the {name.replace('-', ' ').replace('_', ' ')} agent of this project.\n"
+        "Do the task you were given and nothing beyond it.\n"
+        "Say what you did, what you found, and what is still open.\n"
+    )
+
+
+def _check_direct(fleet: Fleet, document: Document) -> None:
+    used = {fleet.models[agent.model].node for agent in fleet.agents.values()}
+    if len(used) > 1:
+        names = ", ".join(sorted(used))
+        message = f"gateway.provider direct needs all agents on one node, and they are on {names}; use litellm"
+        document.problem(("gateway", "provider"), message)
+    for name in sorted(used):
+        kind = fleet.nodes[name].kind
+        if kind not in SPEAKS_ANTHROPIC:
+            message = f"gateway.provider direct: node {name} ({kind}) does not speak the Anthropic API; use litellm"
+            document.problem(("gateway", "provider"), message)
+
+
+def _warnings(fleet: Fleet) -> Iterator[str]:
+    by_alias: dict[str, list[Model]] = {}
+    for model in fleet.models.values():
+        by_alias.setdefault(model.alias, []).append(model)
+    for alias, models in by_alias.items():
+        if len({model.served for model in models}) > 1:
+            named = ", ".join(f"{model.name} ({clean(model.served)})" for model in models)
+            yield f"alias {clean(alias)} is shared by different models: {named}; requests go to any of them"
+    if not fleet.gateway.is_loopback and fleet.gateway.provider is Provider.LITELLM:
+        yield f"gateway.host {fleet.gateway.host} is reachable from other machines; 127.0.0.1 is safer"

@@ -1,0 +1,32 @@
+"""What can go wrong in a way that a user can act on.
+
+    FleetError                 exit 1   it failed
+    ├── BadConfig              exit 2   the configuration or the call is wrong
+    ├── NotFound               exit 3   the thing named does not exist
+    └── ToolMissing            exit 5   a program we need is not installed
+"""
+
+from __future__ import annotations
+
+
+class FleetError(Exception):
+    """A sentence for the user, the next thing to try, and the exit code."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class BadConfig(FleetError):
+    exit_code = 2
+
+
+class NotFound(FleetError):
+    exit_code = 3
+
+
+class ToolMissing(FleetError):
+    exit_code = 5

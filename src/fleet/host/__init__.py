@@ -1,0 +1,1 @@
+"""The hands: the only floor that touches files, processes and the network."""
