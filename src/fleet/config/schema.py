@@ -14,6 +14,7 @@ from fleet.core.text import has_controls
 
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+SHELL_NAMES = {"BASH_ENV", "ENV", "HOME", "IFS", "PATH", "PROMPT_COMMAND", "PS1", "PWD", "SHELL", "USER"}
 METADATA_HOSTS = {"169.254.169.254", "fd00:ec2::254", "100.100.100.200", "metadata.google.internal"}
 
 
@@ -22,6 +23,14 @@ def _one_line(text: str) -> str:
         raise ValueError("is empty")
     if has_controls(text):
         raise ValueError("must be one line without control characters")
+    if text.startswith("os.environ/"):
+        raise ValueError("must not begin with os.environ/, which LiteLLM replaces by a variable of its environment")
+    return text
+
+
+def _alias(text: str) -> str:
+    if "*" in _one_line(text):
+        raise ValueError("must not contain *, which LiteLLM takes for a pattern")
     return text
 
 
@@ -36,6 +45,8 @@ def _prose(text: str) -> str:
 def _env_name(text: str) -> str:
     if not ENV_NAME.match(text):
         raise ValueError("must be the name of an environment variable, such as MY_API_KEY (never the key itself)")
+    if text in SHELL_NAMES or text.startswith(("LD_", "DYLD_")):
+        raise ValueError(f"must not be {text}, which the shell or the loader needs")
     return text
 
 
@@ -114,7 +125,9 @@ class ModelPart(Part):
     node: StrictStr = Field(description="The node that serves it.")
     ollama_model: Line | None = Field(None, description="The name Ollama knows it by, such as qwen2.5-coder:7b.")
     model: Line | None = Field(None, description="The name the node knows it by, for any kind of node.")
-    litellm_alias: Line = Field(description="The name agents ask for, such as claude-sonnet-local.")
+    litellm_alias: Annotated[StrictStr, Field(max_length=300), AfterValidator(_alias)] = Field(
+        description="The name agents ask for, such as claude-sonnet-local."
+    )
     context: StrictInt = Field(8192, ge=256, le=100_000_000, description="Context window, in tokens.")
     timeout: StrictInt = Field(300, ge=1, le=86_400, description="Seconds one answer may take.")
     max_parallel: StrictInt = Field(1, ge=1, le=10_000, description="Requests the node should run at once.")

@@ -1,9 +1,9 @@
 """What can go wrong in a way that a user can act on.
 
-    FleetError                 exit 1   it failed
-    ├── BadConfig              exit 2   the configuration or the call is wrong
-    ├── NotFound               exit 3   the thing named does not exist
-    └── ToolMissing            exit 5   a program we need is not installed
+FleetError                 exit 1   it failed
+├── BadConfig              exit 2   the configuration or the call is wrong
+├── NotFound               exit 3   the thing named does not exist
+└── ToolMissing            exit 5   a program we need is not installed
 """
 
 from __future__ import annotations

@@ -110,6 +110,21 @@ class Fleet:
         model = self.models[agent.model]
         return Route(agent.name, model.alias, model.name, model.served, model.node)
 
+    @property
+    def is_direct(self) -> bool:
+        return self.gateway.provider is Provider.DIRECT
+
+    @property
+    def base_url(self) -> str:
+        """Where agents send their requests: the gateway, or in direct mode the one node they all use."""
+        if not self.is_direct:
+            return self.gateway.url
+        return self.node_of(self.models[next(iter(self.agents.values())).model]).endpoint
+
+    def asked(self, model: Model) -> str:
+        """The name agents ask for: the alias, or in direct mode the node's own name for the model."""
+        return model.served if self.is_direct else model.alias
+
     def node_of(self, model: Model) -> Node:
         return self.nodes[model.node]
 

@@ -46,10 +46,10 @@ def private_dir(path: Path) -> Path:
 
 def home() -> Path:
     """$FLEET_HOME, where fleet keeps what belongs to this machine."""
-    return private_dir(Path(os.environ.get("FLEET_HOME") or Path.home() / ".fleet").expanduser())
+    return Path(os.environ.get("FLEET_HOME") or Path.home() / ".fleet").expanduser()
 
 
 def cache() -> Path:
     """Where large things that can be fetched again are kept, outside every project."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return private_dir((Path(base) if base else Path.home() / ".cache") / "fleet")
+    return (Path(base) if base else Path.home() / ".cache") / "fleet"

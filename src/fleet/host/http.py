@@ -38,10 +38,11 @@ class Cause(StrEnum):
 class Unanswered(Exception):
     """No usable answer, with its cause. Never carries the body: a stranger wrote that."""
 
-    def __init__(self, cause: Cause, detail: str) -> None:
+    def __init__(self, cause: Cause, detail: str, status: int | None = None) -> None:
         super().__init__(f"{cause}: {detail}")
         self.cause = cause
         self.detail = detail
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Http:
     async def __aenter__(self) -> Http:
         asyncio.get_running_loop().set_default_executor(_DaemonThreads())
         self._client = httpx.AsyncClient(
-            verify=ssl.create_default_context() if self._tls else False,  # noqa: S501 - no https address is asked then
+            verify=ssl.create_default_context() if self._tls else False,
             timeout=None,  # noqa: S113 - asyncio.timeout bounds the whole exchange, a drip of bytes included
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             trust_env=False,  # a LAN address must never be sent to a proxy
@@ -104,13 +105,17 @@ class Http:
             raise Unanswered(Cause.TIMED_OUT, f"no whole answer within {limit:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as problem:
             raise _explain(problem) from problem
-        if answer.status in (401, 403):
-            raise Unanswered(Cause.UNAUTHORISED, f"HTTP {answer.status}")
-        if 300 <= answer.status < 400:
-            raise Unanswered(Cause.REDIRECTED, f"HTTP {answer.status}; redirects are not followed")
-        if answer.status >= 400:
-            raise Unanswered(Cause.HTTP_ERROR, f"HTTP {answer.status}")
+        if answer.status >= 300:
+            raise _refusal(answer.status)
         return answer
+
+
+def _refusal(status: int) -> Unanswered:
+    if status in (401, 403):
+        return Unanswered(Cause.UNAUTHORISED, f"HTTP {status}", status)
+    if status < 400:
+        return Unanswered(Cause.REDIRECTED, f"HTTP {status}; redirects are not followed", status)
+    return Unanswered(Cause.HTTP_ERROR, f"HTTP {status}", status)
 
 
 async def _bounded(response: httpx.Response) -> bytes:

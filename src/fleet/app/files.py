@@ -1,0 +1,103 @@
+"""Generating files and taking them away again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from fleet.core import Fleet
+from fleet.gateway import keys
+from fleet.generate import TARGETS, Change, File, gateway_file, manifest, render, target, write
+from fleet.generate.write import difference
+from fleet.host import files as disk
+
+__all__ = ["Cleaning", "Generation", "Only", "clean", "cleaning", "difference", "generate", "plan"]
+
+PLACEHOLDER = "not-made-yet"
+
+
+class Only(StrEnum):
+    LITELLM = "litellm"
+    CLAUDE = "claude"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What generating would do to the disk."""
+
+    out: Path
+    targets: tuple[str, ...]
+    steps: tuple[write.Step, ...]
+    ours: manifest.Manifest
+
+    @property
+    def stale(self) -> list[write.Step]:
+        return [step for step in self.steps if step.change is not Change.SAME]
+
+
+def plan(fleet: Fleet, out: Path, targets: Sequence[str] = (), only: Only | None = None) -> Generation:
+    """What to write. Targets add to those this project already has; a project without any begins with claude."""
+    ours = write.known(out)
+    remembered = [name for name in TARGETS if name in {*ours.targets, *targets}] or ["claude"]
+    key = keys.stored(out) or PLACEHOLDER
+    wanted = _wanted(fleet, remembered, key, only)
+    kept = tuple(remembered) if only is None else ours.targets
+    return Generation(out, kept, tuple(write.plan(out, wanted, ours, whole=only is None)), ours)
+
+
+def _wanted(fleet: Fleet, targets: Sequence[str], key: str, only: Only | None) -> list[File]:
+    match only:
+        case Only.LITELLM:
+            return gateway_file(fleet)
+        case Only.CLAUDE:
+            return target("claude").render(fleet)
+        case None:
+            return render(fleet, targets, key)
+
+
+def generate(
+    fleet: Fleet, out: Path, targets: Sequence[str] = (), only: Only | None = None, *, force: bool = False
+) -> Generation:
+    """Write the plan, after making the key when there is none yet."""
+    first = plan(fleet, out, targets, only)
+    blocked = [step for step in first.steps if step.change.blocks]
+    if blocked and not force:
+        raise write.in_the_way(blocked)
+    if not fleet.is_direct:
+        keys.ensure(out)
+    final = plan(fleet, out, targets, only)
+    write.apply(out, final.steps, final.targets, final.ours, force=force)
+    return final
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """Files of ours: those that nobody edited can go."""
+
+    removable: tuple[str, ...]
+    edited: tuple[str, ...]
+
+
+def cleaning(out: Path) -> Cleaning:
+    ours = write.known(out)
+    steps = write.plan(out, [], ours)
+    removable = tuple(step.path for step in steps if step.change is Change.OBSOLETE)
+    there = tuple(path for path in ours.hashes if path not in removable and (out / path).exists())
+    return Cleaning(removable, there)
+
+
+def clean(out: Path) -> Cleaning:
+    """Remove what we wrote and nobody edited, and our own records with it. The key stays while an edited file does."""
+    found = cleaning(out)
+    ours = write.known(out)
+    for path in found.removable:
+        write.remove(out, path)
+    if found.edited:
+        record = manifest.after(ours, {}, found.removable, ours.targets)
+        disk.write(out / manifest.PATH, record.dump())
+    else:
+        for path in (manifest.PATH, keys.PATH, ".subagent-fleet/discovery.json", ".subagent-fleet/.gitignore"):
+            write.remove(out, path)
+    return found

@@ -1,0 +1,113 @@
+"""A starter fleet.yaml that already fits this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet import nodes
+from fleet.config import json_schema, read
+from fleet.core import FleetError, Kind, Node
+from fleet.generate.yaml import dump
+from fleet.host import files
+
+SCHEMA = ".subagent-fleet/fleet.schema.json"
+
+ROLES: dict[str, dict[str, object]] = {
+    "planner": {
+        "model": "small-coder",
+        "description": "Use for planning, finding files and breaking a task into steps.",
+        "tools": ["Read", "Grep", "Glob"],
+        "prompt": "You plan; you do not edit files.\n"
+        "Answer briefly with the plan, the files that matter, the risks, and which agent should go on.\n",
+    },
+    "summarizer": {
+        "model": "small-coder",
+        "description": "Use for summaries of files, logs, diffs and long output.",
+        "tools": ["Read"],
+        "prompt": "You summarize. Keep names, numbers and decisions exact; leave out everything else.\n",
+    },
+    "implementer": {
+        "model": "heavy-coder",
+        "description": "Use for writing code: features, bug fixes and refactorings.",
+        "tools": ["Read", "Grep", "Glob", "Edit", "MultiEdit", "Bash"],
+        "prompt": "You write code. Make the smallest change that is right, run the checks that concern it,\n"
+        "and say what you changed, why, and what you saw when you ran it.\n",
+    },
+    "reviewer": {
+        "model": "heavy-coder",
+        "description": "Use after an implementation, to review the diff and its tests.",
+        "tools": ["Read", "Grep", "Glob", "Bash"],
+        "prompt": "You review. Look for wrong behaviour, regressions, missing tests, security faults and needless\n"
+        "complication. Report only what somebody should act on, each with the place in the code.\n",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    path: Path
+    found: tuple[nodes.Found, ...]
+    placeholder: bool
+
+
+def init(output: Path, *, force: bool, project: str | None = None) -> Starter:
+    """Write a starter, from what runs on this machine. What exists is kept without --force."""
+    if output.is_dir():
+        raise FleetError(f"{output} is a directory", hint="fleet init --output DIR/fleet.yaml")
+    if output.exists() and not force:
+        raise FleetError(f"{output} exists and was left as it is", hint=f"fleet init --force --output {output}")
+    found = nodes.find(nodes.usual_places())
+    chosen = nodes.pair(found)
+    text = render(project or output.resolve().parent.name, chosen)
+    read(text, output)  # a starter that does not validate is our bug, and must not be written
+    files.write(output.parent / ".subagent-fleet" / ".gitignore", b"*\n")
+    files.write(output.parent / SCHEMA, (json.dumps(json_schema(), indent=2) + "\n").encode())
+    files.write(output, text.encode())
+    return Starter(output, tuple(found), chosen is None)
+
+
+def render(project: str, chosen: nodes.Pair | None) -> str:
+    """The text of the starter; with a clear placeholder when no model was found."""
+    head = f"# yaml-language-server: $schema={SCHEMA}\n# Which model on which machine each agent role thinks with.\n"
+    if chosen is None:
+        head += (
+            "#\n# PLACEHOLDER: no model server answered on this machine, so the models below are examples.\n"
+            "# Put in your own node addresses and model names, then run: fleet discover\n"
+        )
+        local = Node("local-ollama", Kind.OLLAMA, "http://127.0.0.1:11434")
+        chosen = nodes.Pair(
+            (local, nodes.ServedModel("qwen2.5-coder:7b")), (local, nodes.ServedModel("qwen2.5-coder:32b"))
+        )
+    return head + dump(_document(project, chosen))
+
+
+def _document(project: str, chosen: nodes.Pair) -> dict[str, object]:
+    (small_node, small), (big_node, big) = chosen.small, chosen.big
+    # One model for both sizes gets one context: Ollama would load it anew at every switch.
+    small_context = 32768 if small == big else 8192
+    used: Sequence[Node] = list({node.name: node for node in (small_node, big_node)}.values())
+    return {
+        "project": {"name": "".join(c if c.isprintable() else "-" for c in project).strip() or "my-project"},
+        "gateway": {"provider": "litellm", "host": "127.0.0.1", "port": 4000, "master_key_env": "LITELLM_MASTER_KEY"},
+        "nodes": {node.name: _node(node) for node in used},
+        "models": {
+            "heavy-coder": _model(big_node, big, "claude-sonnet-local", 32768, 600),
+            "small-coder": _model(small_node, small, "claude-haiku-local", small_context, 300),
+        },
+        "agents": ROLES,
+    }
+
+
+def _node(node: Node) -> dict[str, object]:
+    kind = {} if node.kind is Kind.OLLAMA else {"kind": str(node.kind)}
+    return {"endpoint": node.endpoint, **kind, "tags": ["local"]}
+
+
+def _model(node: Node, model: nodes.ServedModel, alias: str, context: int, timeout: int) -> dict[str, object]:
+    key = "ollama_model" if node.kind is Kind.OLLAMA else "model"
+    fits = min(context, model.context) if model.context else context
+    shared = {"litellm_alias": alias, "context": fits, "timeout": timeout, "max_parallel": 1}
+    return {"node": node.name, key: model.name, **shared}

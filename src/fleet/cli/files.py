@@ -1,0 +1,133 @@
+"""generate, clean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.models import open_fleet
+from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, paint, talk
+from fleet.core import BadConfig, Fleet
+
+if TYPE_CHECKING:
+    from fleet.app.files import Generation
+
+COLOURS = {"new": GOOD, "changed": MEH, "edited": BAD, "foreign": BAD, "obsolete": MEH}
+out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The project directory.  [default: where fleet.yaml is]",
+)
+
+
+def _targets(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[str]:
+    from difflib import get_close_matches
+
+    known = ["claude", "codex", "opencode", "aider"]
+    names = [name.strip() for words in given for name in words.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise click.BadParameter(f"there is no target {name!r}{hint}; the targets are {', '.join(known)}")
+    return names
+
+
+@click.command()
+@config_option
+@out_option
+@click.option("--target", "targets", multiple=True, callback=_targets, help="claude, codex, opencode, aider; commas.")
+@click.option("--litellm-only", is_flag=True, help="Only litellm_config.yaml.")
+@click.option("--claude-only", is_flag=True, help="Only .claude/agents.")
+@click.option("--force", is_flag=True, help="Replace files that were edited or are not ours.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 when files on disk are stale.")
+@click.option("--diff", "show_diff", is_flag=True, help="Write nothing; show what would change.")
+@json_option
+def generate(
+    config: Path,
+    out: Path | None,
+    targets: list[str],
+    litellm_only: bool,
+    claude_only: bool,
+    force: bool,
+    check: bool,
+    show_diff: bool,
+    as_json: bool,
+) -> None:
+    """Write the files that LiteLLM and the agent CLIs read.
+
+    A target that was generated once is renewed every time; --target adds one. Files that you edited, or that were
+    there before, are never replaced without --force.
+    """
+    from fleet.app import files as app
+
+    if litellm_only and claude_only:
+        raise click.UsageError("give --litellm-only or --claude-only, not both")
+    only = app.Only.LITELLM if litellm_only else app.Only.CLAUDE if claude_only else None
+    if only and targets:
+        raise click.UsageError(f"--{only}-only writes one thing; leave --target out")
+    fleet = open_fleet(config)
+    if only is app.Only.LITELLM and fleet.is_direct:
+        raise BadConfig("gateway.provider is direct, so there is no LiteLLM file", hint="fleet generate")
+    where = out or config.parent
+    if check or show_diff:
+        _show_plan(app.plan(fleet, where, targets, only), show_diff, as_json)
+        return
+    done = app.generate(fleet, where, targets, only, force=force)
+    if as_json:
+        data([{"path": step.path, "change": step.change} for step in done.steps])
+        return
+    click.echo("Generated:")
+    for step in done.steps:
+        click.echo(f"  {paint(str(step.change), COLOURS).ljust(8)} {step.path}")
+    _next_steps(fleet, done.targets)
+
+
+def _show_plan(plan: Generation, show_diff: bool, as_json: bool) -> None:
+    from fleet.app.files import difference
+
+    if as_json:
+        changes = [{"path": step.path, "change": step.change} for step in plan.steps]
+        data({"stale": bool(plan.stale), "files": changes})
+    elif show_diff:
+        for step in plan.stale:
+            click.echo(difference(step), nl=False)
+    else:
+        for step in plan.steps:
+            click.echo(f"{paint(str(step.change), COLOURS).ljust(8)} {step.path}")
+    if plan.stale and not show_diff:
+        talk("stale: run fleet generate")
+        raise click.exceptions.Exit(1)
+
+
+def _next_steps(fleet: Fleet, targets: tuple[str, ...]) -> None:
+    command = targets[0] if targets else "claude"
+    talk("\nNext:")
+    if not fleet.is_direct:
+        talk("  fleet gateway up")
+    talk(f"  source .env.subagent-fleet\n  {command}")
+
+
+@click.command()
+@out_option
+@click.option("--yes", "-y", is_flag=True, help="Remove them.")
+@json_option
+def clean(out: Path | None, yes: bool, as_json: bool) -> None:
+    """List, or with --yes remove, the files that generate wrote and nobody edited."""
+    from fleet.app import files as app
+
+    where = out or Path()
+    found = app.clean(where) if yes else app.cleaning(where)
+    if as_json:
+        data({"removed": yes, "removable": found.removable, "edited": found.edited})
+        return
+    for path in found.removable:
+        click.echo(f"{'removed' if yes else 'would remove'} {path}")
+    for path in found.edited:
+        click.echo(f"kept {path}: edited since fleet wrote it")
+    if not found.removable:
+        talk("nothing of ours to remove")
+    elif not yes:
+        talk("remove them with: fleet clean --yes")

@@ -1,0 +1,174 @@
+"""validate, discover, warmup, status."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.show import BAD, GOOD, config_option, data, json_option, paint, size, table, talk, warn
+from fleet.config import load
+from fleet.core import Fleet, FleetError
+from fleet.core.text import clean
+
+if TYPE_CHECKING:
+    from fleet.app.models import FleetStatus
+    from fleet.nodes import Survey
+
+STATES = {"online": GOOD, "offline": BAD, "ok": GOOD, "failed": BAD, "yes": GOOD, "no": BAD}
+timeout_option = click.option(
+    "--timeout", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="Seconds to wait for a node."
+)
+
+
+def open_fleet(config: Path) -> Fleet:
+    """The fleet of a file; its warnings go to stderr."""
+    loaded = load(config)
+    for warning in loaded.warnings:
+        warn(warning)
+    return loaded.fleet
+
+
+@click.command()
+@config_option
+@json_option
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of fleet.yaml instead.")
+def validate(config: Path, as_json: bool, schema: bool) -> None:
+    """Check fleet.yaml: its shape, its names and its references. Reports every problem at once."""
+    from fleet.config import InvalidFleet, json_schema
+
+    if schema:
+        click.echo(json.dumps(json_schema(), indent=2))
+        return
+    try:
+        loaded = load(config)
+    except InvalidFleet as invalid:
+        if not as_json:
+            raise
+        problems = [
+            {"line": p.place.line, "column": p.place.column, "path": list(p.path), "message": p.message}
+            for p in invalid.problems
+        ]
+        data({"valid": False, "file": str(config), "problems": problems})
+        raise click.exceptions.Exit(invalid.exit_code) from None
+    if as_json:
+        data({"valid": True, "file": str(config), "problems": [], "warnings": loaded.warnings})
+        return
+    for warning in loaded.warnings:
+        warn(warning)
+    click.echo(f"{config} is valid.")
+
+
+@click.command()
+@config_option
+@timeout_option
+@json_option
+@click.option("--write", "keep", is_flag=True, help="Also write .subagent-fleet/discovery.json.")
+@click.option("--verbose", "-v", is_flag=True, help="Say why a node is offline.")
+def discover(config: Path, timeout: float, as_json: bool, keep: bool, verbose: bool) -> None:
+    """Ask every node, all at once, which models it has."""
+    from fleet.app.models import discover as ask
+    from fleet.app.models import write_discovery
+
+    fleet = open_fleet(config)
+    found = ask(fleet, timeout)
+    if keep:
+        talk(f"wrote {write_discovery(fleet, found, config.parent)}")
+    if as_json:
+        data({"project": fleet.project, "nodes": found})
+        return
+    click.echo(f"Fleet: {clean(fleet.project)}\n")
+    table(["Node", "Status", "Models"], [[s.node, s.state, model_names(s, verbose)] for s in found], STATES)
+    if any(s.state == "offline" for s in found) and not verbose:
+        talk("\nwhy a node is offline: fleet discover --verbose")
+
+
+def model_names(survey: Survey, verbose: bool) -> str:
+    if survey.state == "offline":
+        return f"{survey.cause}: {survey.detail}" if verbose else ""
+    if survey.models is None:
+        return "unknown (it does not list them)"
+    return ", ".join(model.name for model in survey.models) or "none"
+
+
+@click.command()
+@config_option
+@click.option("--model", help="Warm only this model of fleet.yaml.")
+@click.option("--agent", help="Warm only the model this agent thinks with.")
+@json_option
+def warmup(config: Path, model: str | None, agent: str | None, as_json: bool) -> None:
+    """Load models before the first request does: nodes in parallel, the models of a node in order."""
+    from fleet.app.models import to_warm
+    from fleet.app.models import warmup as warm
+
+    if model and agent:
+        raise click.UsageError("give --model or --agent, not both")
+    fleet = open_fleet(config)
+    models = to_warm(fleet, model, agent)
+    if not as_json:
+        click.echo("Warming models:")
+    with click.progressbar(length=len(models), file=sys.stderr, label="warming") as bar:
+        results = warm(fleet, models, lambda _: bar.update(1))
+    if as_json:
+        data(results)
+    else:
+        rows = [[r.model, r.node, r.served, "ok" if r.ok else "failed", r.reason] for r in results]
+        table(["Model", "Node", "Served as", "Result", "Reason"], rows, STATES)
+    failed = [result.model for result in results if not result.ok]
+    if failed:
+        raise FleetError(f"not warm: {', '.join(failed)}", hint="fleet discover --verbose")
+
+
+@click.command()
+@config_option
+@timeout_option
+@json_option
+@click.option("--watch", "-w", is_flag=True, help="Refresh in place until interrupted.")
+@click.option("--interval", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="With --watch.")
+def status(config: Path, timeout: float, as_json: bool, watch: bool, interval: float) -> None:
+    """Show nodes, what they hold in memory, and for every agent whether its alias is really served."""
+    from fleet.app.models import status as ask
+
+    fleet = open_fleet(config)
+    while True:
+        now = ask(fleet, config.parent, timeout)
+        if watch and not as_json:
+            click.clear()
+        data(now) if as_json else show_status(now)
+        if not watch:
+            return
+        time.sleep(interval)
+
+
+def show_status(now: FleetStatus) -> None:
+    click.echo(f"Fleet: {clean(now.project)}\n")
+    rows = [[s.node, s.state, s.kind, s.endpoint, model_names(s, True), ", ".join(s.tags)] for s in now.nodes]
+    table(["Node", "Status", "Kind", "Endpoint", "Models", "Tags"], rows, STATES)
+    _show_loaded(now)
+    up = now.gateway.answers
+    state = click.style("answers", fg=GOOD) if up else click.style("does not answer", fg=BAD)
+    click.echo(f"\nGateway: {now.gateway.url} {state}" + (f" ({now.gateway.reason})" if now.gateway.reason else ""))
+    click.echo("\nAgent routing:")
+    for status in now.routes:
+        r = status.route
+        served = {True: "yes", False: "no", None: "unknown"}[status.served]
+        line = f"  {r.agent} -> {r.node} -> {clean(r.served)} -> {clean(r.alias)}"
+        click.echo(f"{line}  served: {paint(served, STATES)}" + ("" if status.served else f" ({status.why})"))
+
+
+def _show_loaded(now: FleetStatus) -> None:
+    rows = [
+        [survey.node, m.name, size(m.bytes), str(m.context or "unknown"), m.expires or "unknown"]
+        for survey in now.nodes
+        for m in survey.loaded or ()
+    ]
+    if rows:
+        click.echo("\nIn memory:")
+        table(["Node", "Model", "Size", "Context", "Until"], rows)
+    silent = [survey.node for survey in now.nodes if survey.state == "online" and survey.loaded is None]
+    if silent:
+        click.echo(f"\nWhat is in memory is unknown on: {', '.join(silent)}")

@@ -1,0 +1,1 @@
+"""The gateway: the stock LiteLLM in its own environment, or none at all."""

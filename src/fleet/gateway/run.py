@@ -1,0 +1,276 @@
+"""Starting, stopping and looking at the gateway of one project."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fleet.core import Fleet, FleetError
+from fleet.core.text import clean
+from fleet.gateway import environment, keys
+from fleet.generate import gateway_file
+from fleet.host import files, locks
+from fleet.host.http import Http, Unanswered
+
+START_SECONDS = 180.0
+STOP_SECONDS = 15.0
+PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a start wrote down. It is true for exactly as long as the lock beside it is held."""
+
+    pid: int
+    url: str
+    config: str
+    digest: str
+    litellm: str
+    started: float
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    running: bool
+    url: str
+    pid: int | None = None
+    litellm: str | None = None
+    started: float | None = None
+    log: str | None = None
+    answers: bool | None = None
+    aliases: tuple[str, ...] | None = None
+    stale: bool | None = None
+    reason: str | None = None
+
+
+class Place:
+    """Where the gateway of one project keeps its lock, its record and its log."""
+
+    def __init__(self, fleet: Fleet, out: Path) -> None:
+        mark = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]
+        name = re.sub(r"[^a-z0-9]+", "-", fleet.project.lower()).strip("-")[:40] or "project"
+        home = files.home()
+        self.lock = home / "gateway" / f"{name}-{mark}.lock"
+        self.record = self.lock.with_suffix(".json")
+        self.log = home / "logging" / f"gateway-{name}-{mark}.log"
+
+    def read(self) -> Record | None:
+        """The record of the running gateway; None when none runs."""
+        if not locks.held(self.lock):
+            return None
+        try:
+            return Record(**json.loads(files.read(self.record) or b""))
+        except (ValueError, TypeError):
+            return None
+
+
+def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
+    """Start LiteLLM and wait until it serves every alias."""
+    place = Place(fleet, out)
+    config = _fresh_config(fleet, out)
+    key = keys.strong(fleet, out)
+    _warn_of_other_key(fleet, out, key, say)
+    program = environment.ensure(say)
+    files.private_dir(files.home())
+    lock = locks.take(place.lock)
+    if lock is None:
+        return _already(fleet, out, say)
+    try:
+        _refuse_taken_port(fleet)
+        place.record.unlink(missing_ok=True)
+        process = _spawn(fleet, place, program, config, key, lock)
+    finally:
+        locks.release(lock)
+    _write_record(place, fleet, config, process.pid)
+    say(f"starting LiteLLM {environment.version()} on {fleet.gateway.url}; log: {place.log}")
+    _wait(fleet, place, process, key)
+    return status(fleet, out)
+
+
+def _already(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
+    now = status(fleet, out)
+    say(f"the gateway already runs (process {now.pid})")
+    if now.stale:
+        say("  it was started with an older litellm_config.yaml; restart it: fleet gateway down && fleet gateway up")
+    return now
+
+
+def _fresh_config(fleet: Fleet, out: Path) -> Path:
+    (wanted,) = gateway_file(fleet)
+    path = out / wanted.path
+    found = files.read(path)
+    if found is None:
+        raise FleetError(f"there is no {path}", hint="fleet generate")
+    if found != wanted.content:
+        raise FleetError(f"{path} is not what fleet.yaml says now", hint="fleet generate")
+    return path
+
+
+def _warn_of_other_key(fleet: Fleet, out: Path, key: str, say: Callable[[str], None]) -> None:
+    if key != keys.stored(out):
+        name = fleet.gateway.master_key_env
+        say(f"using the key in ${name}; a shell that sourced .env.subagent-fleet has another one and will be refused")
+
+
+def _refuse_taken_port(fleet: Fleet) -> None:
+    family = socket.AF_INET6 if ":" in fleet.gateway.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((fleet.gateway.host, fleet.gateway.port))
+        except OSError as problem:
+            where = f"{fleet.gateway.host}:{fleet.gateway.port}"
+            raise FleetError(
+                f"the gateway cannot listen on {where}: {problem.strerror}",
+                hint="stop what listens there, or choose another gateway.port in fleet.yaml and run: fleet generate",
+            ) from None
+
+
+def _spawn(fleet: Fleet, place: Place, program: Path, config: Path, key: str, lock: int) -> subprocess.Popen[bytes]:
+    """Start it in a session of its own, so that it outlives this terminal; it inherits the lock."""
+    files.private_dir(place.log.parent)
+    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, files.PRIVATE)
+    argv = [str(program), "--config", str(config.resolve()), "--host", fleet.gateway.host]
+    argv += ["--port", str(fleet.gateway.port)]
+    try:
+        return subprocess.Popen(
+            argv,
+            env=child_environment(fleet, key, os.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=place.log.parent,
+            pass_fds=[lock],
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+
+
+def child_environment(fleet: Fleet, key: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Only what LiteLLM needs: its key, the keys of its nodes, and nothing that makes it call home."""
+    needed = [node.api_key_env for node in fleet.nodes.values() if node.api_key_env]
+    passed = {name: environ[name] for name in (*PASSED_ON, *PROXIES, *needed) if name in environ}
+    ours = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "PYTHONUNBUFFERED": "1"}
+    # LiteLLM also looks for its key under its own name, whatever the file says.
+    return passed | ours | {"LITELLM_MASTER_KEY": key, fleet.gateway.master_key_env: key}
+
+
+def _write_record(place: Place, fleet: Fleet, config: Path, pid: int) -> None:
+    digest = hashlib.sha256(config.read_bytes()).hexdigest()
+    record = Record(pid, fleet.gateway.url, str(config.resolve()), digest, environment.version(), time.time())
+    files.write(place.record, json.dumps(asdict(record)).encode(), files.PRIVATE)
+
+
+def _wait(fleet: Fleet, place: Place, process: subprocess.Popen[bytes], key: str) -> None:
+    """Until it serves every alias, it ends, or the time is up; in the last two cases nothing is left running."""
+    wanted = {model.alias for model in fleet.models.values()}
+    deadline = time.monotonic() + START_SECONDS
+    try:
+        while time.monotonic() < deadline:
+            try:
+                process.wait(timeout=0.25)
+                raise FleetError(f"LiteLLM ended with exit code {process.returncode}:\n{tail(place.log)}")
+            except subprocess.TimeoutExpired:
+                pass
+            if wanted <= set(served(fleet, key) or ()):
+                return
+    except BaseException:
+        _end(process.pid, place)
+        raise
+    _end(process.pid, place)
+    raise FleetError(f"LiteLLM did not answer within {START_SECONDS:.0f} s:\n{tail(place.log)}")
+
+
+def tail(log: Path, lines: int = 8) -> str:
+    """The end of the log, made safe to show."""
+    last = log.read_bytes()[-8000:].decode(errors="replace").splitlines()[-lines:]
+    return "\n".join(f"  {clean(line)}" for line in last)
+
+
+def served(fleet: Fleet, key: str) -> tuple[str, ...] | None:
+    """The names the gateway serves; None when it does not answer, or not to this key."""
+
+    async def ask() -> object:
+        async with Http(3.0, tls=False) as http:
+            return (await http.get(f"{fleet.gateway.url}/v1/models", {"authorization": f"Bearer {key}"})).json()
+
+    try:
+        answer = asyncio.run(ask())
+    except Unanswered:
+        return None
+    listed = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(listed, list):
+        return None
+    return tuple(clean(item["id"]) for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str))
+
+
+def down(fleet: Fleet, out: Path) -> int | None:
+    """Stop the gateway and give the process number it had; None when none ran."""
+    place = Place(fleet, out)
+    record = place.read()
+    if record is None:
+        if locks.held(place.lock):
+            raise FleetError(f"a gateway holds {place.lock} but its record is unreadable", hint="end it by hand")
+        return None
+    if not _end(record.pid, place):
+        raise FleetError(f"process {record.pid} did not end", hint=f"kill -9 {record.pid}")
+    return record.pid
+
+
+def _end(pid: int, place: Place) -> bool:
+    """Ask the process group to end, then make it; True once the lock is free."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(pid, sign)
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline:
+            _reap(pid)
+            if not locks.held(place.lock):
+                return True
+            time.sleep(0.05)
+    return False
+
+
+def _reap(pid: int) -> None:
+    """Collect it when it is our own child, so that it does not stay as a zombie."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def status(fleet: Fleet, out: Path) -> Status:
+    place = Place(fleet, out)
+    record = place.read()
+    if record is None:
+        return Status(False, fleet.gateway.url, reason="not started: fleet gateway up")
+    key = keys.chosen(fleet, out)
+    aliases = served(fleet, key) if key else None
+    return Status(
+        True,
+        record.url,
+        record.pid,
+        record.litellm,
+        record.started,
+        str(place.log),
+        answers=aliases is not None,
+        aliases=aliases,
+        stale=gateway_file(fleet)[0].content != files.read(Path(record.config)) or _changed_since(record),
+        reason=None if aliases is not None else "it does not answer to this project's key",
+    )
+
+
+def _changed_since(record: Record) -> bool:
+    content = files.read(Path(record.config))
+    return content is None or hashlib.sha256(content).hexdigest() != record.digest

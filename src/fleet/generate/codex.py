@@ -1,0 +1,103 @@
+"""Codex CLI: a profile that reaches the models, and one custom agent a role.
+
+Codex refuses to take a provider from a project's own .codex/config.toml, so the provider stands in a profile, which the
+user hands to Codex; the roles in .codex/agents are read from the project itself, once it is trusted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import tomlkit
+from tomlkit.items import String
+
+from fleet.core import Agent, Fleet
+from fleet.generate.base import NOTICE, File
+from fleet.generate.roles import defaults
+
+PROVIDER = "fleet"
+PROFILE = f".codex/{PROVIDER}.config.toml"
+KEY_VARIABLES: tuple[str, ...] = ()
+
+
+def render(fleet: Fleet) -> list[File]:
+    fleet = reachable(fleet)
+    roles = [File(f".codex/agents/{agent.name}.toml", _role(fleet, agent)) for agent in fleet.agents.values()]
+    return [File(PROFILE, _profile(fleet)), *roles]
+
+
+def exports(fleet: Fleet) -> dict[str, str | None]:
+    """Nothing: the profile names the variable that holds the key."""
+    return {}
+
+
+def _profile(fleet: Fleet) -> bytes:
+    main = fleet.asked(defaults(fleet).heavy)
+    document = tomlkit.document()
+    document.add(tomlkit.comment(NOTICE))
+    document["model"] = main
+    document["model_context_window"] = contexts(fleet)[main]
+    document["model_provider"] = PROVIDER
+    document["web_search"] = "disabled"  # a tool that the cloud runs: no local model has it
+    document["model_providers"] = tomlkit.table(is_super_table=True).append(PROVIDER, _provider(fleet))
+    return document.as_string().encode()
+
+
+def _provider(fleet: Fleet) -> dict[str, str]:
+    key = key_env(fleet)
+    named = {"env_key": key} if key else {}
+    return {"name": PROVIDER, "base_url": api_url(fleet), "wire_api": "responses", **named}
+
+
+def _role(fleet: Fleet, agent: Agent) -> bytes:
+    """One custom agent. It inherits the provider and the sandbox of the session that starts it."""
+    model = fleet.asked(fleet.models[agent.model])
+    document = tomlkit.document()
+    document.add(tomlkit.comment(NOTICE))
+    document["name"] = agent.name
+    document["description"] = agent.description
+    document["model"] = model
+    document["model_context_window"] = contexts(fleet)[model]
+    document["developer_instructions"] = _prose(agent.prompt)
+    return document.as_string().encode()
+
+
+def _prose(text: str) -> String:
+    """Lines stay lines. A reader of TOML may change a carriage return between them, so such a text is escaped whole."""
+    return tomlkit.string(text, multiline="\n" in text and "\r" not in text)
+
+
+# What every CLI that speaks an OpenAI protocol needs to know; the other targets ask here.
+
+
+def api_url(fleet: Fleet) -> str:
+    return f"{fleet.base_url}/v1"
+
+
+def key_env(fleet: Fleet) -> str | None:
+    """The variable that holds the key: the gateway's, or in direct mode the node's own, if it has one."""
+    if not fleet.is_direct:
+        return fleet.gateway.master_key_env
+    return fleet.node_of(fleet.models[next(iter(fleet.agents.values())).model]).api_key_env
+
+
+def reachable(fleet: Fleet) -> Fleet:
+    """The fleet with only the models that can be asked for: in direct mode those of the one node in use."""
+    if not fleet.is_direct:
+        return fleet
+    near = {name: model for name, model in fleet.models.items() if fleet.node_of(model).endpoint == fleet.base_url}
+    return replace(fleet, models=near)
+
+
+def contexts(fleet: Fleet) -> dict[str, int]:
+    """The context window behind each name that is asked for; the smallest, where several models share the name."""
+    windows: dict[str, int] = {}
+    for model in fleet.models.values():
+        asked = fleet.asked(model)
+        windows[asked] = min(model.context, windows.get(asked, model.context))
+    return windows
+
+
+def longest_answer(context: int) -> int:
+    """Tokens kept free for one answer: a quarter of the window, and never more than local models write well."""
+    return min(8192, context // 4)

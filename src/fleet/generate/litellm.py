@@ -1,0 +1,100 @@
+"""The file that LiteLLM reads. Why each setting is as it is: docs/guides/gateway.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fleet.core import Fleet, Kind, Model, Node
+from fleet.generate.base import NOTICE, File
+from fleet.generate.roles import defaults
+from fleet.generate.yaml import dump
+
+PATH = "litellm_config.yaml"
+# `openai/` is not here: on /v1/messages LiteLLM sends it to /v1/responses, which few servers have.
+PREFIX = {
+    Kind.OLLAMA: "ollama_chat",
+    Kind.VLLM: "hosted_vllm",
+    Kind.LLAMACPP: "hosted_vllm",
+    Kind.OPENAI: "hosted_vllm",
+    Kind.LMSTUDIO: "lm_studio",
+    Kind.OPENROUTER: "openrouter",
+    Kind.ANTHROPIC: "anthropic",
+}
+CATCH_ALL = "claude-*"
+
+
+def render(fleet: Fleet) -> list[File]:
+    return [File(PATH, f"# {NOTICE}\n{dump(config(fleet))}".encode())]
+
+
+def config(fleet: Fleet) -> dict[str, object]:
+    shared = _shared(fleet)
+    return {
+        "model_list": list(_model_list(fleet, shared)),
+        "litellm_settings": {"drop_params": True, "telemetry": False},
+        "general_settings": {
+            "master_key": f"os.environ/{fleet.gateway.master_key_env}",
+            "background_health_checks": False,
+            "cancel_on_disconnect": True,
+        },
+        "router_settings": {
+            "routing_strategy": "simple-shuffle",
+            "num_retries": 1,
+            "timeout": max(model.timeout for model in fleet.models.values()),
+            # LiteLLM never sets a dead node aside, so a call that failed is tried on each node of its group by name.
+            **(
+                {"fallbacks": [{alias: [own_name(m) for m in group]} for alias, group in shared.items()]}
+                if shared
+                else {}
+            ),
+        },
+    }
+
+
+def own_name(model: Model) -> str:
+    """The name of one deployment alone, for an alias that several share."""
+    return f"{model.alias}@{model.node}/{model.name}"
+
+
+def _shared(fleet: Fleet) -> dict[str, list[Model]]:
+    groups: dict[str, list[Model]] = {}
+    for model in fleet.models.values():
+        groups.setdefault(model.alias, []).append(model)
+    return {alias: group for alias, group in groups.items() if len(group) > 1}
+
+
+def _model_list(fleet: Fleet, shared: dict[str, list[Model]]) -> Iterator[dict[str, object]]:
+    for model in fleet.models.values():
+        yield _deployment(model.alias, model, fleet.node_of(model))
+    for group in shared.values():
+        for model in group:
+            yield _deployment(own_name(model), model, fleet.node_of(model))
+    # Claude Code also asks for names of its own (dated ones, and opus): they stay on these machines too.
+    heavy = defaults(fleet).heavy
+    if CATCH_ALL not in {model.alias for model in fleet.models.values()}:
+        yield _deployment(CATCH_ALL, heavy, fleet.node_of(heavy))
+
+
+def _deployment(name: str, model: Model, node: Node) -> dict[str, object]:
+    return {
+        "model_name": name,
+        "litellm_params": {
+            "model": f"{PREFIX[node.kind]}/{model.served}",
+            "api_base": _api_base(node),
+            "api_key": f"os.environ/{node.api_key_env}" if node.api_key_env else "none",
+            "timeout": model.timeout,
+            **({"num_ctx": model.context, "keep_alive": model.keep_alive} if node.kind is Kind.OLLAMA else {}),
+        },
+        "model_info": {
+            "id": f"{name}={model.name}@{node.name}",
+            "node": node.name,
+            "node_slots": model.max_parallel,
+            "max_input_tokens": model.context,
+            "disable_background_health_check": True,
+            **({} if node.kind is Kind.OPENROUTER else {"input_cost_per_token": 0, "output_cost_per_token": 0}),
+        },
+    }
+
+
+def _api_base(node: Node) -> str:
+    return node.endpoint if node.kind in (Kind.OLLAMA, Kind.ANTHROPIC) else f"{node.endpoint}/v1"

@@ -1,0 +1,116 @@
+"""Putting generated files on disk: all of them or none, and never over somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+
+from fleet.core import FleetError
+from fleet.generate import manifest
+from fleet.generate.base import File
+from fleet.generate.manifest import Change, Manifest
+from fleet.host import files as disk
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One file and what writing it would mean."""
+
+    path: str
+    change: Change
+    wanted: File | None
+    on_disk: bytes | None
+
+
+def known(out: Path) -> Manifest:
+    return manifest.parse(disk.read(out / manifest.PATH))
+
+
+def plan(out: Path, wanted: Sequence[File], ours: Manifest, *, whole: bool = True) -> list[Step]:
+    """What writing these files would do. `whole`: files of ours that are no longer wanted are obsolete."""
+    steps = [_step(out, file.path, file, ours) for file in wanted]
+    if whole:
+        gone = [path for path in ours.hashes if path not in {file.path for file in wanted}]
+        steps += [_step(out, path, None, ours) for path in gone]
+    return [step for step in steps if step is not None]
+
+
+def _step(out: Path, path: str, file: File | None, ours: Manifest) -> Step | None:
+    found, safe = _look(out, path)
+    change = manifest.judge(file.content if file else None, found, ours.hashes.get(path) if safe else None)
+    return Step(path, change, file, found) if change else None
+
+
+def _look(out: Path, path: str) -> tuple[bytes | None, bool]:
+    """What stands at the path, and whether it is a plain file inside the directory."""
+    place = out / path
+    if not place.parent.resolve().is_relative_to(out.resolve()):
+        return b"", False
+    try:
+        return disk.read(place), True
+    except OSError:
+        return b"", False
+
+
+def apply(out: Path, steps: Sequence[Step], targets: Iterable[str], ours: Manifest, *, force: bool) -> None:
+    """Write the plan. Refuses as a whole, before the first byte, when somebody else's file is in the way."""
+    blocked = [step for step in steps if step.change.blocks]
+    if blocked and not force:
+        raise in_the_way(blocked)
+    for step in steps:
+        if (out / step.path).is_dir():
+            raise FleetError(f"{step.path} is a directory, and a file must stand there", hint="move it away")
+    written = {step.path: step.wanted.content for step in steps if step.wanted}
+    # The record goes first: a file that it names and that is not there yet is simply new the next time.
+    removed = [step.path for step in steps if step.change is Change.OBSOLETE]
+    record = manifest.after(ours, written, removed, targets)
+    disk.write(out / ".subagent-fleet" / ".gitignore", b"*\n")
+    disk.write(out / manifest.PATH, record.dump())
+    for step in steps:
+        _write(out, step)
+
+
+def _write(out: Path, step: Step) -> None:
+    if step.wanted is None:
+        remove(out, step.path)
+        return
+    mode = disk.PRIVATE if step.wanted.private else disk.SHARED
+    place = out / step.path
+    if step.change is not Change.SAME:
+        disk.write(place, step.wanted.content, mode)
+    elif step.wanted.private:
+        place.chmod(mode)
+
+
+def remove(out: Path, path: str) -> None:
+    """Remove a file, and the directories that it leaves empty."""
+    (out / path).unlink(missing_ok=True)
+    for parent in (out / path).parents:
+        if parent == out or not parent.is_dir() or any(parent.iterdir()):
+            return
+        parent.rmdir()
+
+
+def in_the_way(blocked: Sequence[Step]) -> FleetError:
+    lines = [f"  {step.path}: {_why(step.change)}" for step in blocked]
+    message = "\n".join(["nothing was written, because these files are not ours to replace:", *lines])
+    return FleetError(
+        message, hint="look at them with: fleet generate --diff; replace them with: fleet generate --force"
+    )
+
+
+def _why(change: Change) -> str:
+    return "edited since fleet wrote it" if change is Change.EDITED else "foreign: fleet did not write it"
+
+
+def difference(step: Step) -> str:
+    """What would change in one file, as a unified diff; a private file's content is not shown."""
+    if step.wanted is not None and step.wanted.private:
+        return f"{step.path}: {step.change} (holds a key, so its content is not shown)\n"
+    old = (step.on_disk or b"").decode(errors="replace").splitlines(keepends=True)
+    new = (step.wanted.content if step.wanted else b"").decode(errors="replace").splitlines(keepends=True)
+    before = "/dev/null" if step.on_disk is None else f"a/{step.path}"
+    after = "/dev/null" if step.wanted is None else f"b/{step.path}"
+    return "".join(unified_diff(old, new, before, after))

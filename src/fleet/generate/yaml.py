@@ -1,0 +1,33 @@
+"""YAML that stays what it was: every string one string, on one line, whatever is in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _OneLine(_Dumper):  # type: ignore[misc]
+    """Strings that would span lines are quoted instead, because not every reader of front matter is a YAML parser."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = None if text.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_OneLine.add_representer(str, _text)
+
+
+def dump(value: object) -> str:
+    return str(yaml.dump(value, Dumper=_OneLine, allow_unicode=True, width=2**30, sort_keys=False))
+
+
+def front_matter(notice: str, fields: dict[str, object], body: str) -> bytes:
+    """A Markdown file with front matter at byte 0, the notice inside it as a YAML comment."""
+    return f"---\n# {notice}\n{dump(fields)}---\n\n{body.strip()}\n".encode()

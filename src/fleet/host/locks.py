@@ -1,0 +1,37 @@
+"""Locks that die with their holder: no stale lock, no process number that now belongs to somebody else."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+
+def take(path: Path) -> int | None:
+    """Lock a file and give its descriptor, or None when another process has it.
+
+    A child that inherits the descriptor keeps the lock for as long as it lives, whatever becomes of us.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def release(fd: int) -> None:
+    os.close(fd)
+
+
+def held(path: Path) -> bool:
+    """Whether some living process holds the lock."""
+    if not path.exists():
+        return False
+    fd = take(path)
+    if fd is None:
+        return True
+    release(fd)
+    return False

@@ -1,0 +1,97 @@
+"""Ollama, by its own API."""
+
+from __future__ import annotations
+
+import re
+
+from fleet.core import Model, Node
+from fleet.host.http import Cause, Http, Unanswered
+from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, listed, text
+
+
+class Ollama:
+    async def models(self, http: Http, node: Node) -> tuple[ServedModel, ...] | None:
+        answer = await _get(http, node, "/api/tags")
+        return tuple(_served(item) for item in listed(answer, "models") if text(item, "name"))
+
+    async def loaded(self, http: Http, node: Node) -> tuple[LoadedModel, ...] | None:
+        answer = await _get(http, node, "/api/ps")
+        return tuple(
+            LoadedModel(text(item, "name") or "", count(item, "size"), count(item, "context_length"), _expiry(item))
+            for item in listed(answer, "models")
+        )
+
+    async def context(self, http: Http, node: Node, served: str) -> int | None:
+        answer = (await http.post(f"{node.endpoint}/api/show", {"model": served}, bearer(node))).json()
+        info = answer.get("model_info") if isinstance(answer, dict) else None
+        if not isinstance(info, dict):
+            return None
+        return next((count(info, key) for key in info if str(key).endswith(".context_length")), None)
+
+    async def warm(self, http: Http, node: Node, model: Model) -> str:
+        """Load it with the context the gateway will ask for: another one would load it again at the first request."""
+        body: dict[str, object] = {
+            "model": model.served,
+            "messages": [],
+            "stream": False,
+            "keep_alive": model.keep_alive,
+            "options": {"num_ctx": model.context},
+        }
+        url = f"{node.endpoint}/api/chat"
+        try:
+            await http.post(url, body, bearer(node), timeout=model.timeout)
+        except Unanswered as refusal:
+            if refusal.status == 404:
+                raise missing(node, model) from refusal
+            if refusal.status != 400:
+                raise
+            spoken = {**body, "messages": [{"role": "user", "content": "Reply with ok."}]}
+            await http.post(url, spoken, bearer(node), timeout=model.timeout)
+        return f"loaded with {model.context} tokens of context"
+
+
+def missing(node: Node, model: Model) -> Unanswered:
+    return Unanswered(Cause.HTTP_ERROR, f"the model is not there; on {node.name} run: ollama pull {model.served}", 404)
+
+
+async def _get(http: Http, node: Node, path: str) -> object:
+    try:
+        answer: object = (await http.get(node.endpoint + path, bearer(node))).json()
+    except Unanswered as refusal:
+        if refusal.status in (404, 405):
+            raise Unanswered(Cause.WRONG_KIND, f"not Ollama: {path} is not there", refusal.status) from refusal
+        raise
+    return answer
+
+
+def _served(item: dict[str, object]) -> ServedModel:
+    found = item.get("details")
+    details = found if isinstance(found, dict) else {}
+    name = text(item, "name") or ""
+    family = text(details, "family") or ""
+    return ServedModel(
+        name,
+        bytes=count(item, "size"),
+        parameters=billions(text(details, "parameter_size") or ""),
+        quantisation=text(details, "quantization_level"),
+        embeds="bert" in family or "embed" in name,
+    )
+
+
+def billions(words: str) -> float | None:
+    """`7.6B` is 7.6, `134.52M` is 0.13452."""
+    found = re.search(r"(\d+(?:\.\d+)?)\s*([KMBT])", words.upper())
+    if not found:
+        return None
+    return float(found[1]) * {"K": 1e-6, "M": 1e-3, "B": 1.0, "T": 1e3}[found[2]]
+
+
+def _expiry(item: dict[str, object]) -> str | None:
+    """When it will be unloaded. Ollama writes `for ever` as a year some centuries off, or as one in the past."""
+    when = text(item, "expires_at")
+    if not when or not re.match(r"\d{4}-", when):
+        return None
+    return "never" if not 2000 <= int(when[:4]) < 2200 else when
+
+
+_promise: type[Backend] = Ollama

@@ -1,0 +1,97 @@
+"""Everything that speaks the OpenAI API: vLLM, LM Studio, llama.cpp, OpenRouter and the rest."""
+
+from __future__ import annotations
+
+from fleet.core import Kind, Model, Node
+from fleet.host.http import Cause, Http, Unanswered
+from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, listed, same_name, text
+from fleet.nodes.ollama import billions
+
+
+class OpenAI:
+    """Any OpenAI-compatible endpoint."""
+
+    async def models(self, http: Http, node: Node) -> tuple[ServedModel, ...] | None:
+        items = listed(await _get(http, node, "/v1/models"), "data")
+        return tuple(_served(item) for item in items if text(item, "id"))
+
+    async def loaded(self, http: Http, node: Node) -> tuple[LoadedModel, ...] | None:
+        return None
+
+    async def context(self, http: Http, node: Node, served: str) -> int | None:
+        known = await self.models(http, node) or ()
+        return next((model.context for model in known if same_name(model.name, served)), None)
+
+    async def warm(self, http: Http, node: Node, model: Model) -> str:
+        body = {"model": model.served, "messages": [{"role": "user", "content": "Reply with ok."}], "max_tokens": 1}
+        await http.post(f"{node.endpoint}/v1/chat/completions", body, bearer(node), timeout=model.timeout)
+        return "answered one token"
+
+
+class Resident(OpenAI):
+    """vLLM and llama.cpp: what they serve is what they hold in memory."""
+
+    async def loaded(self, http: Http, node: Node) -> tuple[LoadedModel, ...] | None:
+        models = await self.models(http, node) or ()
+        return tuple(LoadedModel(model.name, model.bytes, model.context, "never") for model in models)
+
+
+class LMStudio(OpenAI):
+    """LM Studio's own listing says more than its OpenAI one: what is loaded, quantisation, context."""
+
+    async def models(self, http: Http, node: Node) -> tuple[ServedModel, ...] | None:
+        return tuple(_served(item) for item in await self._items(http, node) if text(item, "id"))
+
+    async def loaded(self, http: Http, node: Node) -> tuple[LoadedModel, ...] | None:
+        items = [item for item in await self._items(http, node) if item.get("state") == "loaded"]
+        return tuple(LoadedModel(text(item, "id") or "", None, count(item, "loaded_context_length")) for item in items)
+
+    async def _items(self, http: Http, node: Node) -> list[dict[str, object]]:
+        return listed(await _get(http, node, "/api/v0/models"), "data")
+
+
+class OpenRouter(OpenAI):
+    """A cloud: nothing is loaded on purpose, and asking costs money."""
+
+    async def warm(self, http: Http, node: Node, model: Model) -> str:
+        return "nothing to load in a cloud"
+
+
+async def _get(http: Http, node: Node, path: str) -> object:
+    try:
+        answer: object = (await http.get(node.endpoint + path, bearer(node))).json()
+    except Unanswered as refusal:
+        if refusal.status in (404, 405):
+            raise Unanswered(Cause.WRONG_KIND, f"not {TITLES[node.kind]}: {path} is not there", 404) from refusal
+        raise
+    return answer
+
+
+def _served(item: dict[str, object]) -> ServedModel:
+    """What the various servers add to OpenAI's bare id."""
+    found = item.get("meta")
+    meta = found if isinstance(found, dict) else {}
+    name = text(item, "id") or ""
+    parameters = count(meta, "n_params")
+    return ServedModel(
+        name,
+        bytes=count(meta, "size"),
+        parameters=parameters / 1e9 if parameters else billions(name.rpartition("/")[2]),
+        quantisation=text(item, "quantization"),
+        context=count(item, "max_model_len")
+        or count(item, "max_context_length")
+        or count(item, "context_length")
+        or count(meta, "n_ctx_train"),
+        embeds=item.get("type") == "embeddings" or "embed" in name,
+    )
+
+
+TITLES = {
+    Kind.VLLM: "vLLM",
+    Kind.LMSTUDIO: "LM Studio",
+    Kind.LLAMACPP: "llama.cpp",
+    Kind.OPENROUTER: "OpenRouter",
+    Kind.OPENAI: "an OpenAI-compatible server",
+}
+
+_promise: type[Backend] = OpenAI

@@ -1,0 +1,124 @@
+"""Asking every node at once: a dead one is a row, not a crash, and never delays the others."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fleet.core import Fleet, Kind, Model, Node
+from fleet.host.http import Http, Unanswered
+from fleet.nodes.anthropic import Anthropic
+from fleet.nodes.base import Backend, LoadedModel, ServedModel, State, Survey
+from fleet.nodes.ollama import Ollama
+from fleet.nodes.openai import LMStudio, OpenAI, OpenRouter, Resident
+
+BACKENDS: dict[Kind, Backend] = {
+    Kind.OLLAMA: Ollama(),
+    Kind.VLLM: Resident(),
+    Kind.LLAMACPP: Resident(),
+    Kind.LMSTUDIO: LMStudio(),
+    Kind.OPENROUTER: OpenRouter(),
+    Kind.OPENAI: OpenAI(),
+    Kind.ANTHROPIC: Anthropic(),
+}
+
+
+def client(nodes: Iterable[Node], timeout: float) -> Http:
+    """A client for these nodes; the certificate store is read only when one of them needs it."""
+    return Http(timeout, tls=any(node.endpoint.startswith("https:") for node in nodes))
+
+
+async def survey(nodes: Sequence[Node], *, timeout: float = 5.0, loaded: bool = False) -> list[Survey]:
+    """What every node said, in the order given; takes one timeout however many are silent."""
+    _allow_sockets(2 * len(nodes))
+    async with client(nodes, timeout) as http:
+        return await asyncio.gather(*(_ask(http, node, loaded) for node in nodes))
+
+
+async def _ask(http: Http, node: Node, loaded: bool) -> Survey:
+    backend = BACKENDS[node.kind]
+    about = (node.name, str(node.kind), node.endpoint, node.tags)
+    models, memory = await asyncio.gather(_models(backend, http, node), _loaded(backend, http, node, loaded))
+    if isinstance(models, Unanswered):
+        return Survey(*about, State.OFFLINE, models.cause, models.detail)
+    return Survey(*about, State.ONLINE, models=models, loaded=memory)
+
+
+async def _models(backend: Backend, http: Http, node: Node) -> tuple[ServedModel, ...] | Unanswered | None:
+    try:
+        return await backend.models(http, node)
+    except Unanswered as problem:
+        return problem
+
+
+async def _loaded(backend: Backend, http: Http, node: Node, wanted: bool) -> tuple[LoadedModel, ...] | None:
+    """Older servers cannot tell what is loaded; that does not make the node offline."""
+    try:
+        return await backend.loaded(http, node) if wanted else None
+    except Unanswered:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """How warming one model went."""
+
+    model: str
+    node: str
+    served: str
+    ok: bool
+    reason: str
+
+
+async def warm(fleet: Fleet, models: Sequence[Model], done: Callable[[Warmed], None]) -> list[Warmed]:
+    """Warm models: nodes in parallel, the models of one node in order. `done` hears each result as it comes."""
+    by_node: dict[str, list[Model]] = {}
+    for model in models:
+        by_node.setdefault(model.node, []).append(model)
+    nodes = [fleet.nodes[name] for name in by_node]
+    async with client(nodes, 5.0) as http:
+        chains: list[Awaitable[list[Warmed]]] = [
+            _warm_node(http, fleet.nodes[n], ms, done) for n, ms in by_node.items()
+        ]
+        results = [result for chain in await asyncio.gather(*chains) for result in chain]
+    order = [model.name for model in models]
+    return sorted(results, key=lambda result: order.index(result.model))
+
+
+async def _warm_node(http: Http, node: Node, models: list[Model], done: Callable[[Warmed], None]) -> list[Warmed]:
+    results = []
+    for model in models:
+        try:
+            ok, reason = True, await BACKENDS[node.kind].warm(http, node, model)
+        except Unanswered as problem:
+            ok, reason = False, f"{problem.cause}: {problem.detail}"
+        result = Warmed(model.name, node.name, model.served, ok, reason)
+        done(result)
+        results.append(result)
+    return results
+
+
+async def contexts(fleet: Fleet, models: Sequence[Model], *, timeout: float = 5.0) -> dict[str, int | None]:
+    """The longest context each model was made for, by model name; None where unknown."""
+    nodes = [fleet.node_of(model) for model in models]
+
+    async def one(http: Http, model: Model) -> int | None:
+        node = fleet.node_of(model)
+        try:
+            return await BACKENDS[node.kind].context(http, node, model.served)
+        except Unanswered:
+            return None
+
+    async with client(nodes, timeout) as http:
+        found = await asyncio.gather(*(one(http, model) for model in models))
+    return {model.name: context for model, context in zip(models, found, strict=True)}
+
+
+def _allow_sockets(wanted: int) -> None:
+    """A silent node holds its socket until the timeout, so the soft limit on open files would become a queue."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    need = wanted + 128
+    if soft != resource.RLIM_INFINITY and soft < need:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (need if hard == resource.RLIM_INFINITY else min(need, hard), hard))

@@ -1,0 +1,114 @@
+"""What every tier shares: the real program in a scratch home, the real parts, and what to say about missing ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import parts
+import pytest
+
+from fleet.gateway import environment
+
+NEEDS = {
+    "litellm": (lambda: environment.installed() is not None, "make test installs it"),
+    "agents": (lambda: parts.find("agents").present, "python tools/parts.py install agents"),
+    "ollama": (
+        lambda: parts.find("ollama").present and parts.find("smollm2").present,
+        "python tools/parts.py install ollama smollm2  (builds for several minutes)",
+    ),
+    "bd": (lambda: parts.find("bd").present, "python tools/parts.py install bd  (builds for several minutes)"),
+}
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests whose parts are missing; with PARTS=all nothing may be left out."""
+    missing = {name for name, (there, _) in NEEDS.items() if not there()}
+    left = {name: sum(item.get_closest_marker(name) is not None for item in items) for name in missing}
+    config.stash[LEFT_OUT] = {name: number for name, number in left.items() if number}
+    if os.environ.get("PARTS") == "all" and config.stash[LEFT_OUT]:
+        raise pytest.UsageError(f"PARTS=all, and these parts are missing: {', '.join(sorted(missing))}")
+    kept = [item for item in items if not any(item.get_closest_marker(name) for name in missing)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    left = config.stash.get(LEFT_OUT, {})
+    if not left:
+        return
+    terminalreporter.section("LEFT OUT, because a real part is missing", sep="!", red=True)
+    for name, number in sorted(left.items()):
+        terminalreporter.write_line(f"{number} tests need {name}: {NEEDS[name][1]}")
+    terminalreporter.write_line("everything, with nothing left out: PARTS=all make test")
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def clean_env(tmp_path: Path) -> dict[str, str]:
+    """An environment with nothing of this machine in it but the search path and the cache of real parts."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return {
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "FLEET_HOME": str(home / ".fleet"),
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"),
+        "LANG": "C.UTF-8",
+        "OLLAMA_HOST": "127.0.0.1:9",
+        "FLEET_DEBUG": "1",
+    }
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    directory = tmp_path / "project"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def run(project: Path, clean_env: dict[str, str]) -> Run:
+    """Run the real program in the project directory."""
+
+    def call(*args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None, timeout: int = 300) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "fleet", *map(str, args)],
+            cwd=cwd or project,
+            env=clean_env | (env or {}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return call
+
+
+@pytest.fixture
+def gateway(run: Run, project: Path) -> Iterator[Run]:
+    """`fleet gateway up` in the project, and down again whatever happens."""
+    try:
+        yield run
+    finally:
+        run("gateway", "down")

@@ -1,0 +1,60 @@
+"""Everything a change must pass: `make test`. With `lint`, only what needs no test run.
+
+$PARTS says which real parts must be there: `quick` installs those that install in seconds and uses the slow ones when
+they are there; `all` builds them too, and then a test that is left out is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+LINT = (
+    [BIN / "ruff", "check", "--quiet", "."],
+    [BIN / "ruff", "format", "--check", "--quiet", "."],
+    [BIN / "mypy", "--no-error-summary"],
+    [BIN / "lint-imports", "--no-cache"],
+)
+LITELLM = "import sys; from fleet.gateway import environment as e; e.ensure(lambda words: print(words, file=sys.stderr))"
+
+
+def step(name: str, argv: list[str | Path], **env: str) -> bool:
+    print(f"== {name}", flush=True)
+    began = time.monotonic()
+    quiet = subprocess.PIPE if name.startswith("lint-imports") else None
+    done = subprocess.run(argv, cwd=ROOT, env=os.environ | env, stdout=quiet, text=True, check=False)
+    if done.returncode and done.stdout:
+        print(done.stdout)
+    print(f"   {'passed' if done.returncode == 0 else 'FAILED'} in {time.monotonic() - began:.0f} s", flush=True)
+    return done.returncode == 0
+
+
+def lint() -> bool:
+    return all([step(Path(argv[0]).name, list(argv)) for argv in LINT])
+
+
+def install(parts: str) -> bool:
+    wanted = step(f"parts ({parts})", [sys.executable, "tools/parts.py", "install", parts])
+    return step("LiteLLM in its own environment", [sys.executable, "-c", LITELLM]) and wanted
+
+
+def main(argv: list[str]) -> int:
+    if argv == ["lint"]:
+        return 0 if lint() else 1
+    parts = os.environ.get("PARTS") or "quick"
+    if parts not in ("quick", "all"):
+        print(f"PARTS is quick or all, not {parts!r}", file=sys.stderr)
+        return 2
+    passed = lint()
+    passed = install(parts) and passed
+    passed = step("tests", [sys.executable, "-m", "pytest", "--durations=8"], PARTS=parts) and passed
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
