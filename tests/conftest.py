@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import parts
 import pytest
 
+import parts
 from fleet.gateway import environment
 
-NEEDS = {
+NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "litellm": (lambda: environment.installed() is not None, "make test installs it"),
     "agents": (lambda: parts.find("agents").present, "python tools/parts.py install agents"),
     "ollama": (

@@ -14,13 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-LINT = (
-    [BIN / "ruff", "check", "--quiet", "."],
-    [BIN / "ruff", "format", "--check", "--quiet", "."],
-    [BIN / "mypy", "--no-error-summary"],
-    [BIN / "lint-imports", "--no-cache"],
-)
-LITELLM = "import sys; from fleet.gateway import environment as e; e.ensure(lambda words: print(words, file=sys.stderr))"
+LINT = ("ruff check --quiet .", "ruff format --check --quiet .", "mypy --no-error-summary", "lint-imports --no-cache")
+LITELLM = "from fleet.gateway import environment; environment.ensure(print)"
 
 
 def step(name: str, argv: list[str | Path], **env: str) -> bool:
@@ -35,7 +30,8 @@ def step(name: str, argv: list[str | Path], **env: str) -> bool:
 
 
 def lint() -> bool:
-    return all([step(Path(argv[0]).name, list(argv)) for argv in LINT])
+    passed = [step(command, [BIN / command.split()[0], *command.split()[1:]]) for command in LINT]
+    return all(passed)
 
 
 def install(parts: str) -> bool:

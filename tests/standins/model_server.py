@@ -107,7 +107,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._note({})
-        self._reply(200, "application/json", b'{"object": "list", "data": [], "models": []}')
+        known = self.path.partition("?")[0] == "/v1/models"
+        self._reply(200 if known else 404, "application/json", b'{"object": "list", "data": [], "models": []}')
 
     def do_CONNECT(self) -> None:
         """A client that takes us for its proxy wants to reach somebody else: noted, and refused."""

@@ -116,6 +116,9 @@ def test_codex_gets_a_profile_with_the_gateway_as_its_provider() -> None:
         "model_context_window": 32768,
         "model_provider": "fleet",
         "web_search": "disabled",
+        "check_for_update_on_startup": False,
+        "analytics": {"enabled": False},
+        "features": {"plugins": False},
         "model_providers": {
             "fleet": {
                 "name": "fleet",
@@ -301,7 +304,7 @@ def test_only_aider_needs_the_key_under_a_name_of_its_own() -> None:
     assert [target.exports(a_fleet()) for target in TARGETS] == [
         {},
         {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
-        {},
+        {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
     ]
 
 

@@ -78,9 +78,9 @@ def program() -> None:
 def main(args: list[str] | None = None) -> int:
     """Run one command; every failure that a user can act on becomes a sentence and an exit code."""
     try:
-        program.main(args=args, prog_name=_called_as(), standalone_mode=False)
-    except click.exceptions.Exit as ended:
-        return ended.exit_code
+        # What a command ends with on purpose (`Exit`) comes back as a value; a command that just ends gives None.
+        ended = program.main(args=args, prog_name=_called_as(), standalone_mode=False)
+        return ended if isinstance(ended, int) else 0
     except click.ClickException as problem:
         problem.show()
         return 2
@@ -94,7 +94,6 @@ def main(args: list[str] | None = None) -> int:
         return 141
     except Exception as problem:
         return _confess(problem)
-    return 0
 
 
 def _explain(problem: FleetError) -> int:

@@ -81,7 +81,7 @@ def generate(
         return
     click.echo("Generated:")
     for step in done.steps:
-        click.echo(f"  {paint(str(step.change), COLOURS).ljust(8)} {step.path}")
+        click.echo(f"  {paint(f'{step.change:9}', COLOURS)}{step.path}")
     _next_steps(fleet, done.targets)
 
 
@@ -96,7 +96,7 @@ def _show_plan(plan: Generation, show_diff: bool, as_json: bool) -> None:
             click.echo(difference(step), nl=False)
     else:
         for step in plan.steps:
-            click.echo(f"{paint(str(step.change), COLOURS).ljust(8)} {step.path}")
+            click.echo(f"{paint(f'{step.change:9}', COLOURS)}{step.path}")
     if plan.stale and not show_diff:
         talk("stale: run fleet generate")
         raise click.exceptions.Exit(1)

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from fleet.core import Fleet, FleetError
+from fleet.core import Fleet, FleetError, Kind
 from fleet.core.text import clean
 from fleet.gateway import environment, keys
 from fleet.generate import gateway_file
@@ -164,6 +165,12 @@ def child_environment(fleet: Fleet, key: str, environ: Mapping[str, str]) -> dic
     needed = [node.api_key_env for node in fleet.nodes.values() if node.api_key_env]
     passed = {name: environ[name] for name in (*PASSED_ON, *PROXIES, *needed) if name in environ}
     ours = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "PYTHONUNBUFFERED": "1"}
+    # A proxy for the outside world must not see what goes to your own machines.
+    own = {
+        "localhost",
+        *(urlsplit(n.endpoint).hostname or "" for n in fleet.nodes.values() if n.kind != Kind.OPENROUTER),
+    }
+    ours["NO_PROXY"] = ours["no_proxy"] = ",".join(filter(None, [passed.get("NO_PROXY"), *sorted(own)]))
     # LiteLLM also looks for its key under its own name, whatever the file says.
     return passed | ours | {"LITELLM_MASTER_KEY": key, fleet.gateway.master_key_env: key}
 

@@ -21,8 +21,8 @@ def render(fleet: Fleet) -> list[File]:
 
 
 def exports(fleet: Fleet) -> dict[str, str | None]:
-    """Nothing but the key; Aider's own name for it leaves the user's OPENAI_API_KEY alone."""
-    return {}
+    """No list of cloud models is fetched. The key's name is Aider's own and leaves the user's OPENAI_API_KEY alone."""
+    return {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 def _config(fleet: Fleet) -> bytes:

@@ -18,6 +18,13 @@ from fleet.generate.roles import defaults
 PROVIDER = "fleet"
 PROFILE = f".codex/{PROVIDER}.config.toml"
 KEY_VARIABLES: tuple[str, ...] = ()
+# Web search is run by the cloud; plugins, statistics and updates are fetched from it or sent to it at every start.
+STAYS_HOME: dict[str, object] = {
+    "web_search": "disabled",
+    "check_for_update_on_startup": False,
+    "analytics": {"enabled": False},
+    "features": {"plugins": False},
+}
 
 
 def render(fleet: Fleet) -> list[File]:
@@ -38,7 +45,8 @@ def _profile(fleet: Fleet) -> bytes:
     document["model"] = main
     document["model_context_window"] = contexts(fleet)[main]
     document["model_provider"] = PROVIDER
-    document["web_search"] = "disabled"  # a tool that the cloud runs: no local model has it
+    for key, value in STAYS_HOME.items():
+        document[key] = value
     document["model_providers"] = tomlkit.table(is_super_table=True).append(PROVIDER, _provider(fleet))
     return document.as_string().encode()
 

@@ -17,7 +17,7 @@ class _OneLine(_Dumper):  # type: ignore[misc]
 
 
 def _text(dumper: Any, text: str) -> Any:
-    style = None if text.isprintable() else '"'
+    style = None if text.isprintable() and "---" not in text else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
@@ -29,5 +29,10 @@ def dump(value: object) -> str:
 
 
 def front_matter(notice: str, fields: dict[str, object], body: str) -> bytes:
-    """A Markdown file with front matter at byte 0, the notice inside it as a YAML comment."""
-    return f"---\n# {notice}\n{dump(fields)}---\n\n{body.strip()}\n".encode()
+    """A Markdown file with front matter at byte 0, the notice inside it as a YAML comment.
+
+    Claude Code ends the front matter at the first `---` anywhere, even inside a quoted string, and drops the fields
+    after it. Such a string is always quoted here, so its dashes can be written as escapes.
+    """
+    head = dump(fields).replace("---", r"\x2d\x2d\x2d")
+    return f"---\n# {notice}\n{head}---\n\n{body.strip()}\n".encode()

@@ -51,8 +51,6 @@ def _is_loopback(hexadecimal: str) -> bool:
     """/proc writes 127.0.0.1 as 0100007F, and ::1 as 24 zeros and 01000000."""
     if len(hexadecimal) == 8:
         return hexadecimal.endswith("7F")
-    return (
-        hexadecimal == "0" * 24 + "01000000"
-        or (hexadecimal.startswith("0" * 16 + "FFFF0000")
-        and hexadecimal.endswith("7F"))
+    return hexadecimal == "0" * 24 + "01000000" or (
+        hexadecimal.startswith("0" * 16 + "FFFF0000") and hexadecimal.endswith("7F")
     )

@@ -1,0 +1,142 @@
+"""The real Claude Code in a generated project: each subagent thinks on its own node, and nothing leaves the machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run
+from fleet.nodes.demonstration import Message, Reply
+from flow.conftest import Boxes
+from standins.proxy import watching
+
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
+
+
+def said(message: Message) -> str:
+    return json.dumps(message.get("content"))
+
+
+def system(body: Message) -> str:
+    return " ".join(said(message) for message in body["messages"] if message["role"] == "system")
+
+
+def tool_named(body: Message, *names: str) -> str:
+    offered = {tool["function"]["name"] for tool in body.get("tools") or []}
+    return next(name for name in names if name in offered)
+
+
+class Mind:
+    """The scripted model: as main agent it delegates twice; as implementer it really writes a file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __call__(self, body: Message) -> Reply:
+        results = sum(message["role"] == "tool" for message in body["messages"])
+        if "PLANNER-INSTRUCTIONS" in system(body):
+            return Reply("PLAN: write one file")
+        if "IMPLEMENTER-INSTRUCTIONS" in system(body):
+            if results:
+                return Reply("IMPLEMENTED: the file is there")
+            return Reply(calls=(("Write", {"file_path": str(self.file), "content": "made by the implementer\n"}),))
+        if not body.get("tools"):
+            return Reply("a title")
+        return self.delegate(body, results)
+
+    def delegate(self, body: Message, results: int) -> Reply:
+        for number, agent in enumerate(("planner", "implementer")):
+            if results == number:
+                task = {"description": "part of the job", "prompt": f"as {agent}", "subagent_type": agent}
+                return Reply(calls=((tool_named(body, "Agent", "Task"), {**task, "run_in_background": False}),))
+        return Reply("ALL DONE")
+
+
+def claude(project: Path, env: dict[str, str], prompt: str) -> tuple[list[dict[str, Any]], str]:
+    """Run Claude Code as a user would, after sourcing the generated file, in an otherwise empty environment."""
+    script = ". ./.env.subagent-fleet && exec claude -p --output-format stream-json --verbose " \
+             "--dangerously-skip-permissions"  # fmt: skip
+    done = subprocess.run(
+        ["sh", "-c", script],
+        cwd=project,
+        env=env,
+        input=prompt,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+@pytest.fixture
+def agent_env(clean_env: dict[str, str], agents_path: str) -> dict[str, str]:
+    return {
+        "PATH": agents_path,
+        "HOME": clean_env["HOME"],
+        "IS_SANDBOX": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        # Left over from another set-up; the generated file must undo both.
+        "CLAUDE_CODE_SUBAGENT_MODEL": "claude-sonnet-local",
+        "ANTHROPIC_API_KEY": "sk-ant-not-for-this-gateway",
+    }
+
+
+@pytest.mark.litellm
+def test_each_subagent_thinks_on_its_own_node(
+    gateway: Run, boxes: Callable[..., Boxes], project: Path, agent_env: dict[str, str]
+) -> None:
+    mind = Mind(project / "made.txt")
+    two = boxes(small=mind, big=mind)
+    assert gateway("generate").code == 0
+    up = gateway("gateway", "up")
+    assert up.code == 0, up.err
+    with watching() as proxy:
+        events, err = claude(project, agent_env | proxy.env, "Have it planned, then implemented.")
+    final = events[-1]
+    assert (final["type"], final["is_error"], final["result"]) == ("result", False, "ALL DONE"), err
+    assert {"planner", "implementer"} <= set(events[0]["agents"])
+    assert (project / "made.txt").read_text() == "made by the implementer\n"
+
+    small, big = two.small.asked("/api/chat"), two.big.asked("/api/chat")
+    planned = [body for body in small if "PLANNER-INSTRUCTIONS" in system(body)]
+    built = [body for body in big if "IMPLEMENTER-INSTRUCTIONS" in system(body)]
+    assert planned
+    assert len(built) == 2, "the tool call, and what came of it"
+    assert not [body for body in big if "PLANNER-INSTRUCTIONS" in system(body)], "the planner crossed over"
+    assert not [body for body in small if "IMPLEMENTER-INSTRUCTIONS" in system(body)], "the implementer crossed over"
+    assert {body["model"] for body in small} == {"demo:7b"}
+    assert {body["model"] for body in big} == {"demo:32b"}
+    assert {body["options"]["num_ctx"] for body in [*small, *big]} == {16384, 32768}
+    assert proxy.asked == [], "something wanted to leave this machine"
+
+    # Claude Code read the whole description as one string, and the fields after it as they were meant.
+    heard = " ".join(str(message["content"]) for message in big[0]["messages"])
+    assert "planner: Use for planning: \"first\", --- and 'always'.\nmodel: opus (Tools: Read, Grep, Glob)" in heard
+    assert {tool["function"]["name"] for tool in planned[0].get("tools") or []} <= {"Read", "Grep", "Glob"}
+
+
+def test_in_direct_mode_claude_code_talks_to_the_node_itself(
+    run: Run, boxes: Callable[..., Boxes], project: Path, agent_env: dict[str, str]
+) -> None:
+    two = boxes()
+    (project / "fleet.yaml").write_text(
+        f"""
+project: {{name: one}}
+gateway: {{provider: direct}}
+nodes: {{only: {{endpoint: "{two.small.endpoint}"}}}}
+models: {{m: {{node: only, ollama_model: "demo:7b", litellm_alias: x}}}}
+agents: {{planner: {{model: m, description: plans}}}}
+"""
+    )
+    assert run("generate").code == 0
+    with watching() as proxy:
+        events, err = claude(project, agent_env | proxy.env, "Say hello.")
+    assert events[-1]["result"] == "small speaking", err
+    assert {body["model"] for body in two.small.asked("/v1/messages")} == {"demo:7b"}
+    assert proxy.asked == []

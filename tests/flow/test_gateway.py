@@ -1,0 +1,179 @@
+"""The real LiteLLM, started from the generated file, and the requests that go through it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run
+from fleet.gateway import environment
+from flow.conftest import Boxes
+from standins.proxy import watching
+
+pytestmark = pytest.mark.timeout(300)
+Start = Callable[..., Boxes]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def key(project: Path) -> str:
+    return (project / ".subagent-fleet" / "master.key").read_text().strip()
+
+
+def post(boxes: Boxes, path: str, token: str, body: dict[str, Any]) -> bytes:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{boxes.port}{path}",
+        json.dumps(body).encode(),
+        {"authorization": f"Bearer {token}", "content-type": "application/json"},
+    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=60) as answer:
+        content: bytes = answer.read()
+    return content
+
+
+def ask(boxes: Boxes, token: str, model: str, **more: Any) -> bytes:
+    body = {"model": model, "max_tokens": 20, "messages": [{"role": "user", "content": "hello"}], **more}
+    return post(boxes, "/v1/messages", token, body)
+
+
+@pytest.mark.litellm
+def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
+    gateway: Run, boxes: Start, project: Path, clean_env: dict[str, str]
+) -> None:
+    """One start, many questions: a LiteLLM takes its time to start."""
+    dead = '  twin: {node: dead-box, ollama_model: "demo:32b", litellm_alias: claude-sonnet-local, context: 32768}'
+    two = boxes(extra_models=dead, extra_nodes='  dead-box: {endpoint: "http://127.0.0.1:9"}')
+    assert gateway("generate").code == 0
+    with watching() as proxy:
+        up = gateway("gateway", "up", "--json", env=proxy.env)
+        assert up.code == 0, up.err
+        pid = up.json()["pid"]
+        token = key(project)
+
+        chat = json.loads(post(two, "/v1/chat/completions", token, {
+            "model": "claude-haiku-local", "messages": [{"role": "user", "content": "hello"}]}))  # fmt: skip
+        assert chat["choices"][0]["message"]["content"] == "small speaking"
+        assert len(two.big.requests) == 0
+
+        streamed = ask(two, token, "claude-haiku-local", stream=True).decode()
+        assert "event: message_start" in streamed
+        assert "small speaking" in streamed
+        assert len(two.big.requests) == 0
+        assert {body["options"]["num_ctx"] for body in two.small.asked("/api/chat")} == {16384}
+        assert {body["keep_alive"] for body in two.small.asked("/api/chat")} == {-1}
+
+        before = len(two.small.requests)
+        for _ in range(12):
+            assert "big speaking" in ask(two, token, "claude-sonnet-local").decode(), "one of its two nodes is dead"
+        assert "big speaking" in ask(two, token, "claude-opus-9-20991231").decode(), "a name of Claude Code's own"
+        assert len(two.small.requests) == before
+
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            ask(two, "sk-wrong", "claude-haiku-local")
+        assert refused.value.code in (400, 401)
+        assert proxy.asked == [], "something wanted to leave this machine"
+
+    status = gateway("status", "--json").json()
+    assert {route["route"]["agent"]: route["served"] for route in status["routes"]} == {
+        "planner": True, "implementer": True,
+    }  # fmt: skip
+    again = gateway("gateway", "up")
+    assert again.code == 0
+    assert f"process {pid}" in again.err
+    text = Path(up.json()["log"]).read_text() + up.out + up.err + again.out + again.err
+    assert token not in text, "the key was printed"
+    assert os.stat(up.json()["log"]).st_mode & 0o077 == 0
+
+    down = gateway("gateway", "down", "--json")
+    assert down.json() == {"stopped": pid}
+    assert not alive(pid)
+    assert gateway("gateway", "status").code == 1
+    assert gateway("gateway", "down").out == "no gateway was running\n"
+
+
+def test_a_weak_key_is_refused_before_anything_starts(run: Run, boxes: Start) -> None:
+    boxes()
+    run("generate")
+    ran = run("gateway", "up", env={"LITELLM_MASTER_KEY": "sk-local-dev"})
+    assert ran.code == 1
+    assert "weak key" in ran.err
+    assert "sk-local-dev" not in ran.err
+
+
+def test_without_generated_files_the_next_command_is_named(run: Run, boxes: Start) -> None:
+    boxes()
+    ran = run("gateway", "up")
+    assert (ran.code, "next: fleet generate" in ran.err) == (1, True)
+
+
+def test_a_stale_file_is_not_started(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    run("generate")
+    text = (project / "fleet.yaml").read_text()
+    (project / "fleet.yaml").write_text(text.replace("context: 16384", "context: 8192"))
+    ran = run("gateway", "up")
+    assert ran.code == 1
+    assert "is not what fleet.yaml says now" in ran.err
+
+
+@pytest.mark.litellm
+def test_a_taken_port_is_named(run: Run, boxes: Start) -> None:
+    two = boxes()
+    run("generate")
+    with socket.create_server(("127.0.0.1", two.port)):
+        ran = run("gateway", "up")
+    assert ran.code == 1
+    assert f"127.0.0.1:{two.port}" in ran.err
+
+
+def test_a_gateway_that_cannot_start_says_why_and_leaves_nothing(
+    run: Run, boxes: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in LiteLLM that ends at once, in a cache of its own."""
+    boxes()
+    run("generate")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program = environment.directory() / "bin" / "litellm"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho 'no such thing: \033[31mboom'\nexit 3\n")
+    program.chmod(0o755)
+    (environment.directory() / ".whole").touch()
+    ran = run("gateway", "up", env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    assert ran.code == 1
+    assert "exit code 3" in ran.err
+    assert "no such thing" in ran.err
+    assert "\033" not in ran.err
+    assert run("gateway", "status").code == 1
+
+
+def test_direct_mode_needs_no_gateway(run: Run, boxes: Start, project: Path) -> None:
+    two = boxes()
+    (project / "fleet.yaml").write_text(
+        f"""
+project: {{name: one}}
+gateway: {{provider: direct}}
+nodes: {{only: {{endpoint: "{two.small.endpoint}"}}}}
+models: {{m: {{node: only, ollama_model: "demo:7b", litellm_alias: x}}}}
+agents: {{planner: {{model: m, description: plans}}}}
+"""
+    )
+    assert run("generate").code == 0
+    assert not (project / "litellm_config.yaml").exists()
+    assert "model: demo:7b" in (project / ".claude/agents/planner.md").read_text()
+    up = run("gateway", "up")
+    assert up.code == 0
+    assert "no gateway is needed" in up.out
+    assert two.small.asked("/v1/messages")[0]["model"] == "demo:7b"

@@ -1,0 +1,335 @@
+"""The story of a user without any real part: init, validate, discover, generate, status, doctor, clean."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Run
+from flow.conftest import Boxes
+
+Start = Callable[..., Boxes]
+GENERATED = {
+    "litellm_config.yaml",
+    ".claude/agents/planner.md",
+    ".claude/agents/implementer.md",
+    ".env.subagent-fleet",
+}
+
+
+def files(project: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(project)): p.read_bytes() for p in sorted(project.rglob("*")) if p.is_file()}
+
+
+def test_init_without_a_model_server_writes_a_clear_placeholder(run: Run, project: Path) -> None:
+    ran = run("init")
+    assert ran.code == 0, ran.err
+    assert ran.out == "Created fleet.yaml\n"
+    assert "fleet discover" in ran.err
+    text = (project / "fleet.yaml").read_text()
+    assert text.startswith("# yaml-language-server: $schema=.subagent-fleet/fleet.schema.json\n")
+    assert "PLACEHOLDER" in text
+    assert (project / ".subagent-fleet/fleet.schema.json").is_file()
+    assert run("validate").out == "fleet.yaml is valid.\n"
+
+
+def test_init_never_overwrites_without_force(run: Run, project: Path) -> None:
+    (project / "fleet.yaml").write_text("mine")
+    ran = run("init")
+    assert (ran.code, (project / "fleet.yaml").read_text()) == (1, "mine")
+    assert run("init", "--force").code == 0
+    assert (project / "fleet.yaml").read_text() != "mine"
+
+
+def test_init_gives_the_small_model_to_the_planner(run: Run, boxes: Start, project: Path) -> None:
+    two = boxes()
+    two.small.models = ("tiny:3b", "huge:70b", "middle:14b", "nomic-embed-text:137m")
+    ran = run("init", "--force", "--json", env={"OLLAMA_HOST": two.small.endpoint.removeprefix("http://")})
+    assert ran.code == 0, ran.err
+    assert ran.json()["placeholder"] is False
+    routes = {r["route"]["agent"]: r["route"]["served"] for r in run("status", "--json").json()["routes"]}
+    assert routes == {
+        "planner": "tiny:3b", "summarizer": "tiny:3b", "implementer": "huge:70b", "reviewer": "huge:70b",
+    }  # fmt: skip
+
+
+def test_the_programs_are_one(clean_env: dict[str, str], project: Path) -> None:
+    for program in ("fleet", "flt", "subagent-fleet"):
+        argv = [str(Path(sys.executable).parent / program), "--version"]
+        out = subprocess.run(argv, env=clean_env, cwd=project, capture_output=True, text=True, check=True).stdout
+        assert out.startswith("fleet, version ")
+
+
+def test_help_loads_neither_engine_nor_server_nor_configuration(clean_env: dict[str, str], project: Path) -> None:
+    argv = [sys.executable, "-X", "importtime", "-m", "fleet", "--help"]
+    done = subprocess.run(argv, env=clean_env, cwd=project, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "click" in loaded
+    assert not loaded & {"pydantic", "httpx", "yaml", "litellm", "dbos", "asyncio", "tomlkit", "rich"}
+
+
+def test_invalid_files_exit_2_and_write_nothing(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    text = (project / "fleet.yaml").read_text().replace("node: small-box", "node: small-bx")
+    (project / "fleet.yaml").write_text(text)
+    before = files(project)
+    for command in (["validate"], ["generate"], ["discover", "--write"], ["status"], ["warmup"], ["doctor"]):
+        ran = run(*command)
+        assert ran.code == 2, (command, ran)
+        assert "Invalid fleet.yaml:" in ran.err
+        assert "models.small-coder.node references unknown node: small-bx (did you mean small-box?)" in ran.err
+        assert ran.out == ""
+    problem = run("validate", "--json").json()["problems"][0]
+    assert (problem["line"], problem["column"], problem["path"]) == (8, 23, ["models", "small-coder", "node"])
+    assert files(project) == before
+
+
+def test_a_missing_file_exits_3_and_names_the_next_command(run: Run) -> None:
+    ran = run("validate")
+    assert ran.code == 3
+    assert "next: make one with: fleet init" in ran.err
+
+
+def test_wrong_calls_exit_2(run: Run, boxes: Start) -> None:
+    boxes()
+    assert run("generat").code == 2
+    assert "did you mean generate?" in run("generat").err
+    assert run("generate", "--target", "cladue").code == 2
+    assert run("generate", "--litellm-only", "--claude-only").code == 2
+    assert run("warmup", "--model", "a", "--agent", "b").code == 2
+
+
+def test_unknown_names_exit_3(run: Run, boxes: Start) -> None:
+    boxes()
+    ran = run("warmup", "--agent", "planer")
+    assert ran.code == 3
+    assert "did you mean planner?" in ran.err
+
+
+def test_discover_shows_dead_nodes_as_rows(run: Run, boxes: Start) -> None:
+    boxes(extra_nodes='  dead: {endpoint: "http://127.0.0.1:9"}')
+    ran = run("discover", "--verbose")
+    assert ran.code == 0
+    assert "small-box  online   demo:7b" in ran.out
+    assert "dead       offline  refused: nothing listens there" in ran.out
+
+
+def test_json_is_json_however_long_the_line(run: Run, boxes: Start) -> None:
+    two = boxes()
+    two.small.models = ("demo:7b", "x" * 190 + ":7b")
+    assert run("discover", "--json").json()["nodes"][0]["models"][1]["name"] == "x" * 190 + ":7b"
+
+
+def test_generate_writes_what_it_says(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    ran = run("generate", "--json")
+    assert ran.code == 0, ran.err
+    assert {step["path"]: step["change"] for step in ran.json()} == dict.fromkeys(GENERATED, "new")
+    assert set(files(project)) >= GENERATED
+    assert os.stat(project / ".env.subagent-fleet").st_mode & 0o777 == 0o600
+    assert os.stat(project / ".subagent-fleet/master.key").st_mode & 0o777 == 0o600
+    before = files(project)
+    again = run("generate", "--json")
+    assert {step["change"] for step in again.json()} == {"same"}
+    assert files(project) == before, "the key is made once"
+
+
+def test_the_key_is_never_printed(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    run("generate")
+    key = (project / ".subagent-fleet/master.key").read_text().strip()
+    (project / ".env.subagent-fleet").write_text("export A=b\n")
+    for command in (["generate", "--diff"], ["generate", "--check"], ["generate", "--force"], ["status"], ["doctor"]):
+        ran = run(*command)
+        assert key not in ran.out + ran.err, command
+
+
+def test_edited_and_foreign_files_are_kept_and_nothing_else_is_written(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    (project / ".claude/agents").mkdir(parents=True)
+    (project / ".claude/agents/planner.md").write_text("written by hand")
+    before = files(project)
+    ran = run("generate")
+    assert ran.code == 1
+    assert ".claude/agents/planner.md: foreign" in ran.err
+    assert files(project) == before, "all or nothing"
+    assert run("generate", "--force").code == 0
+    (project / "litellm_config.yaml").write_text("edited")
+    ran = run("generate")
+    assert (ran.code, "litellm_config.yaml: edited" in ran.err) == (1, True)
+    assert (project / "litellm_config.yaml").read_text() == "edited"
+
+
+def test_a_link_is_not_written_through(run: Run, boxes: Start, project: Path, tmp_path: Path) -> None:
+    boxes()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("precious")
+    (project / "litellm_config.yaml").symlink_to(outside / "precious")
+    (project / ".claude").symlink_to(outside)
+    ran = run("generate")
+    assert ran.code == 1
+    assert "foreign" in ran.err
+    assert run("generate", "--litellm-only", "--force").code == 0
+    assert (outside / "precious").read_text() == "precious"
+    assert not (project / "litellm_config.yaml").is_symlink()
+    assert sorted(p.name for p in outside.iterdir()) == ["precious"]
+
+
+def test_check_and_diff_tell_without_writing(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    before = files(project)
+    assert run("generate", "--check").code == 1
+    assert run("generate", "--diff").code == 0
+    assert files(project) == before
+    run("generate")
+    assert run("generate", "--check").code == 0
+    text = (project / "fleet.yaml").read_text().replace("context: 16384", "context: 4096")
+    (project / "fleet.yaml").write_text(text)
+    checked = run("generate", "--check")
+    assert checked.code == 1
+    assert "changed  litellm_config.yaml" in checked.out
+    diff = run("generate", "--diff").out
+    assert "-    num_ctx: 16384\n" in diff
+    assert "+    num_ctx: 4096\n" in diff
+
+
+def test_a_role_that_is_gone_takes_its_file_along_unless_it_was_edited(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    run("generate")
+    text = (project / "fleet.yaml").read_text()
+    (project / "fleet.yaml").write_text(text.replace("  planner:", "  planner2:"))
+    changes = {step["path"]: step["change"] for step in run("generate", "--json").json()}
+    assert changes[".claude/agents/planner.md"] == "obsolete"
+    assert not (project / ".claude/agents/planner.md").exists()
+    (project / ".claude/agents/planner2.md").write_text("edited")
+    (project / "fleet.yaml").write_text(text)
+    assert run("generate").code == 0
+    assert (project / ".claude/agents/planner2.md").read_text() == "edited"
+
+
+def test_sourcing_the_environment_executes_nothing(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    text = (project / "fleet.yaml").read_text()
+    evil = "$(touch owned) `touch owned` '; touch owned; '"
+    (project / "fleet.yaml").write_text(text.replace("claude-haiku-local", json.dumps(evil)))
+    assert run("generate").code == 0
+    script = (
+        '. ./.env.subagent-fleet; printf %s "$ANTHROPIC_DEFAULT_HAIKU_MODEL"; printf %s "${ANTHROPIC_API_KEY-unset}"'
+    )
+    for shell in ("sh", "bash"):
+        argv = [shell, "-c", script]
+        env = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": "left over"}
+        out = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, check=True).stdout
+        assert out == evil + "unset"
+    assert not (project / "owned").exists()
+
+
+def test_clean_removes_only_what_is_ours_and_unedited(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    (project / ".claude/agents").mkdir(parents=True)
+    (project / ".claude/agents/mine.md").write_text("mine")
+    run("generate")
+    (project / ".claude/agents/planner.md").write_text("edited")
+    listed = run("clean")
+    assert "would remove litellm_config.yaml" in listed.out
+    assert "kept .claude/agents/planner.md: edited" in listed.out
+    assert (project / "litellm_config.yaml").exists(), "listing removes nothing"
+    assert run("clean", "--yes").code == 0
+    left = set(files(project))
+    assert {".claude/agents/mine.md", ".claude/agents/planner.md", "fleet.yaml"} <= left
+    assert not GENERATED - {".claude/agents/planner.md"} & left
+    (project / ".claude/agents/planner.md").unlink()
+    run("clean", "--yes")
+    assert set(files(project)) == {".claude/agents/mine.md", "fleet.yaml"}
+
+
+def test_warmup_uses_the_gateways_context_and_reports_each_model(run: Run, boxes: Start) -> None:
+    two = boxes(extra_models='  gone: {node: big-box, ollama_model: "absent:1b", litellm_alias: other}')
+    ran = run("warmup")
+    assert ran.code == 1
+    assert "not warm: gone" in ran.err
+    assert two.small.asked("/api/chat")[0]["options"] == {"num_ctx": 16384}
+    assert [body["model"] for body in two.big.asked("/api/chat")] == ["demo:32b", "absent:1b"], "in order on a node"
+    assert run("warmup", "--agent", "planner").code == 0
+    assert len(two.small.asked("/api/chat")) == 2
+
+
+def test_status_says_what_is_loaded_and_whether_it_is_served(run: Run, boxes: Start) -> None:
+    boxes()
+    run("warmup")
+    ran = run("status")
+    assert ran.code == 0
+    assert "small-box  demo:7b   1.0 GB  16384    never" in ran.out
+    assert "planner -> small-box -> demo:7b -> claude-haiku-local  served: no (the gateway is not running)" in ran.out
+
+
+def test_doctor_names_the_remedy_for_what_is_wrong(run: Run, boxes: Start, project: Path) -> None:
+    boxes(
+        extra_nodes='  dead: {endpoint: "http://127.0.0.1:9"}',
+        extra_models='  gone: {node: big-box, ollama_model: "absent:1b", litellm_alias: other, context: 99999999}',
+    )
+    text = (project / "fleet.yaml").read_text()
+    (project / "fleet.yaml").write_text(text.replace("gateway: {", "gateway: {host: 0.0.0.0, "))
+    run("generate")
+    (project / ".env.subagent-fleet").chmod(0o644)
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    ran = run("doctor", "--json", env={"PATH": "/usr/bin:/bin"})
+    assert ran.code == 1
+    wrong = {check["finding"]: check["remedy"] for check in ran.json() if check["health"] == "wrong"}
+    text = "\n".join(f"{finding} => {remedy}" for finding, remedy in wrong.items())
+    for expected in (
+        "gateway.host is 0.0.0.0: other machines can reach it => set gateway.host to 127.0.0.1",
+        "dead (http://127.0.0.1:9) is offline: refused",
+        "absent:1b is not on big-box => OLLAMA_HOST=http://127.0.0.1",
+        ".env.subagent-fleet can be read by others (mode 644) => chmod 600 .env.subagent-fleet",
+        "git does not ignore .env.subagent-fleet => echo .env.subagent-fleet >> .gitignore",
+        "claude is not installed, and files are generated for it => npm install -g @anthropic-ai/claude-code",
+    ):
+        assert expected in text
+
+
+def test_doctor_is_content_when_all_is_well(run: Run, boxes: Start, project: Path, tmp_path: Path) -> None:
+    boxes()
+    run("generate")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "claude").write_text("#!/bin/sh\n")
+    (programs / "claude").chmod(0o755)
+    ran = run("doctor", env={"PATH": f"{programs}:/usr/bin:/bin"})
+    assert ran.code == 0, ran.out
+    assert "all well" in ran.out
+
+
+@pytest.mark.parametrize("bad", ["sk-1234", "x" * 50])
+def test_doctor_finds_a_weak_key(run: Run, boxes: Start, bad: str) -> None:
+    boxes()
+    run("generate")
+    ran = run("doctor", env={"LITELLM_MASTER_KEY": bad})
+    assert ran.code == 1
+    assert "the key in $LITELLM_MASTER_KEY is weak" in ran.out
+    assert bad not in ran.out
+
+
+def test_two_models_that_do_not_fit_together_are_found(run: Run, boxes: Start, project: Path) -> None:
+    two = boxes(extra_models='  second: {node: small-box, ollama_model: "other:9b", litellm_alias: other}')
+    two.small.models = ("demo:7b", "other:9b")
+    text = (project / "fleet.yaml").read_text()
+    (project / "fleet.yaml").write_text(text.replace("  small-box: {", "  small-box: {memory_gb: 1, "))
+    found = [check for check in run("doctor", "--json").json() if check["name"] == "memory"]
+    assert found[0]["health"] == "wrong"
+    assert "small-box has 1.0 GB" in found[0]["finding"]
+
+
+def test_the_demonstration_runs_with_nothing_installed(run: Run, clean_env: dict[str, str], project: Path) -> None:
+    ran = run("demo")
+    assert ran.code == 0, ran.err
+    assert "planner -> small-box" in ran.out
+    assert files(project) == {}
+    assert not Path(clean_env["FLEET_HOME"]).exists(), "nothing is kept"

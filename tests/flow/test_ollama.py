@@ -1,0 +1,141 @@
+"""discover, warmup, status and init against the real Ollama with a real small model, beside nodes that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import parts
+from conftest import Run
+from flow.conftest import free_port
+from standins import bad_nodes
+
+pytestmark = [pytest.mark.ollama, pytest.mark.timeout(600)]
+NAME = "smollm2:135m"
+MODELFILE = """FROM {weights}
+TEMPLATE \"\"\"{{{{ range .Messages }}}}<|im_start|>{{{{ .Role }}}}
+{{{{ .Content }}}}<|im_end|>
+{{{{ end }}}}<|im_start|>assistant
+\"\"\"
+PARAMETER stop <|im_end|>
+PARAMETER num_thread 1
+"""
+
+
+@pytest.fixture(scope="module")
+def ollama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Ollama on a free port, in a scratch home, with SmolLM2 in it."""
+    home = tmp_path_factory.mktemp("ollama")
+    address = f"127.0.0.1:{free_port()}"
+    program = parts.find("ollama").bin / "ollama"
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "OLLAMA_HOST": address, "OLLAMA_MODELS": str(home / "models")}
+    with open(home / "log", "wb") as log:
+        server = subprocess.Popen([program, "serve"], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        wait_until_it_answers(f"http://{address}/api/version", server)
+        modelfile = home / "Modelfile"
+        modelfile.write_text(MODELFILE.format(weights=parts.find("smollm2").home / "model.gguf"))
+        create: list[str | Path] = [program, "create", NAME, "-f", modelfile]
+        subprocess.run(create, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120)
+        yield f"http://{address}"
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def wait_until_it_answers(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except (urllib.error.URLError, ConnectionError):
+            with pytest.raises(subprocess.TimeoutExpired):  # it must not have ended
+                server.wait(timeout=0.1)
+    raise AssertionError("Ollama did not answer within a minute")
+
+
+def fleet_yaml(ollama: str, silent: str, garbage: str) -> str:
+    return f"""\
+project: {{name: real}}
+nodes:
+  real: {{endpoint: "{ollama}"}}
+  refused: {{endpoint: "http://127.0.0.1:9"}}
+  black-hole: {{endpoint: "{silent}"}}
+  garbage: {{endpoint: "{garbage}"}}
+models:
+  tiny: {{node: real, ollama_model: "{NAME}", litellm_alias: claude-haiku-local, context: 2048, keep_alive: 30m}}
+  absent: {{node: real, ollama_model: "no-such-model:1b", litellm_alias: claude-sonnet-local}}
+  lost: {{node: refused, ollama_model: "x", litellm_alias: claude-opus-local}}
+agents:
+  planner: {{model: tiny, description: plans}}
+  implementer: {{model: absent, description: builds}}
+"""
+
+
+@pytest.fixture
+def fleet(ollama: str, project: Path) -> Iterator[str]:
+    with bad_nodes.node(bad_nodes.silent) as silent, bad_nodes.node(bad_nodes.not_http) as garbage:
+        (project / "fleet.yaml").write_text(fleet_yaml(ollama, silent, garbage))
+        yield ollama
+
+
+def test_the_real_thing_beside_bad_neighbours(run: Run, fleet: str, project: Path) -> None:
+    ran = run("discover", "--json", "--write", "--timeout", "3")
+    assert ran.code == 0, ran.err
+    found = {node["node"]: node for node in ran.json()["nodes"]}
+    assert {name: node["cause"] for name, node in found.items()} == {
+        "real": None, "refused": "refused", "black-hole": "timed out", "garbage": "connection broken",
+    }  # fmt: skip
+    (model,) = found["real"]["models"]
+    assert (model["name"], model["quantisation"]) == (NAME, "Q4_1")
+    assert 0.1 < model["parameters"] < 0.2
+    written = json.loads((project / ".subagent-fleet" / "discovery.json").read_text())
+    assert [node["node"] for node in written["nodes"]] == list(found)
+
+    warmed = run("warmup", "--json")
+    assert warmed.code == 1
+    results = {result["model"]: result for result in warmed.json()}
+    assert results["tiny"]["ok"], results["tiny"]
+    assert "ollama pull no-such-model:1b" in results["absent"]["reason"]
+    assert "refused" in results["lost"]["reason"]
+
+    status = run("status", "--json", "--timeout", "3").json()
+    real = next(node for node in status["nodes"] if node["node"] == "real")
+    (loaded,) = real["loaded"]
+    assert (loaded["name"], loaded["context"]) == (NAME, 2048), "warm with the context the gateway will ask for"
+    assert loaded["bytes"] > 50_000_000
+    assert loaded["expires"].startswith("20")
+
+    doctor = run("doctor", "--json", "--timeout", "3")
+    assert doctor.code == 1
+    findings = " ".join(f"{check['finding']} {check['remedy']}" for check in doctor.json())
+    assert "no-such-model:1b is not on real" in findings
+    assert f"OLLAMA_HOST={fleet} ollama pull no-such-model:1b" in findings
+
+
+def test_a_context_beyond_the_model_is_found(run: Run, fleet: str, project: Path) -> None:
+    text = (project / "fleet.yaml").read_text()
+    (project / "fleet.yaml").write_text(text.replace("context: 2048", "context: 999999"))
+    found = [check for check in run("doctor", "--json", "--timeout", "3").json() if check["name"] == "context"]
+    assert "999999 is more than the 8192" in found[0]["finding"]
+
+
+def test_init_finds_it_and_the_starter_is_ready(run: Run, ollama: str, project: Path) -> None:
+    here = {"OLLAMA_HOST": ollama.removeprefix("http://")}
+    ran = run("init", env=here)
+    assert ran.code == 0, ran.err
+    text = (project / "fleet.yaml").read_text()
+    assert f"ollama_model: {NAME}" in text
+    assert f"endpoint: {ollama}" in text
+    assert "PLACEHOLDER" not in text
+    assert run("validate").code == 0
+    assert os.path.exists(project / ".subagent-fleet" / "fleet.schema.json")

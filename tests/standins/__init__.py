@@ -1,0 +1,1 @@
+"""Stand-ins: real programs and servers with scripted minds."""
