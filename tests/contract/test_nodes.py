@@ -130,7 +130,7 @@ def test_the_longest_context_is_told_or_unknown(kind: Kind) -> None:
 def test_warming_succeeds_and_says_what_it_did(kind: Kind) -> None:
     async def warm(node: Node) -> str:
         async with Http(2.0, tls=False) as http:
-            return await BACKENDS[kind].warm(http, node, MODEL)
+            return await BACKENDS[kind].warm(http, node, MODEL, 8192)
 
     with serving(kind) as (node, _):
         assert asyncio.run(warm(node))
@@ -139,7 +139,7 @@ def test_warming_succeeds_and_says_what_it_did(kind: Kind) -> None:
 def test_ollama_is_warmed_with_the_context_the_gateway_will_use() -> None:
     async def warm(node: Node) -> str:
         async with Http(2.0, tls=False) as http:
-            return await BACKENDS[Kind.OLLAMA].warm(http, node, MODEL)
+            return await BACKENDS[Kind.OLLAMA].warm(http, node, MODEL, 8192)
 
     with serving(Kind.OLLAMA) as (node, server):
         asyncio.run(warm(node))

@@ -84,6 +84,7 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
         with pytest.raises(urllib.error.HTTPError) as refused:
             ask(two, "sk-wrong", "claude-haiku-local")
         assert refused.value.code in (400, 401)
+        refused.value.close()
         assert proxy.asked == [], "something wanted to leave this machine"
 
     status = gateway("status", "--json").json()

@@ -130,13 +130,13 @@ def test_generate_writes_what_it_says(run: Run, boxes: Start, project: Path) -> 
     boxes()
     ran = run("generate", "--json")
     assert ran.code == 0, ran.err
-    assert {step["path"]: step["change"] for step in ran.json()} == dict.fromkeys(GENERATED, "new")
+    assert {step["path"]: step["change"] for step in ran.json()["files"]} == dict.fromkeys(GENERATED, "new")
     assert set(files(project)) >= GENERATED
     assert os.stat(project / ".env.subagent-fleet").st_mode & 0o777 == 0o600
     assert os.stat(project / ".subagent-fleet/master.key").st_mode & 0o777 == 0o600
     before = files(project)
     again = run("generate", "--json")
-    assert {step["change"] for step in again.json()} == {"same"}
+    assert {step["change"] for step in again.json()["files"]} == {"same"}
     assert files(project) == before, "the key is made once"
 
 
@@ -176,6 +176,8 @@ def test_a_link_is_not_written_through(run: Run, boxes: Start, project: Path, tm
     ran = run("generate")
     assert ran.code == 1
     assert "foreign" in ran.err
+    forced = run("generate", "--force")
+    assert (forced.code, "leads out of the project" in forced.err) == (1, True)
     assert run("generate", "--litellm-only", "--force").code == 0
     assert (outside / "precious").read_text() == "precious"
     assert not (project / "litellm_config.yaml").is_symlink()
@@ -195,9 +197,21 @@ def test_check_and_diff_tell_without_writing(run: Run, boxes: Start, project: Pa
     checked = run("generate", "--check")
     assert checked.code == 1
     assert "changed  litellm_config.yaml" in checked.out
-    diff = run("generate", "--diff").out
+    both = run("generate", "--check", "--diff")
+    assert both.code == 1
+    diff = both.out
     assert "-    num_ctx: 16384\n" in diff
     assert "+    num_ctx: 4096\n" in diff
+
+
+def test_check_in_a_fresh_clone_does_not_miss_what_is_private(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    run("generate")
+    for private in (".env.subagent-fleet", ".subagent-fleet/master.key", ".subagent-fleet/manifest.json"):
+        (project / private).unlink()
+    assert run("generate", "--check").code == 0
+    (project / "litellm_config.yaml").write_text("stale")
+    assert run("generate", "--check").code == 1
 
 
 def test_a_role_that_is_gone_takes_its_file_along_unless_it_was_edited(run: Run, boxes: Start, project: Path) -> None:
@@ -205,7 +219,7 @@ def test_a_role_that_is_gone_takes_its_file_along_unless_it_was_edited(run: Run,
     run("generate")
     text = (project / "fleet.yaml").read_text()
     (project / "fleet.yaml").write_text(text.replace("  planner:", "  planner2:"))
-    changes = {step["path"]: step["change"] for step in run("generate", "--json").json()}
+    changes = {step["path"]: step["change"] for step in run("generate", "--json").json()["files"]}
     assert changes[".claude/agents/planner.md"] == "obsolete"
     assert not (project / ".claude/agents/planner.md").exists()
     (project / ".claude/agents/planner2.md").write_text("edited")

@@ -107,8 +107,11 @@ def test_a_problem_is_named_with_its_place(old: str, new: str, expected: str) ->
 
 def test_every_problem_is_reported_at_once() -> None:
     text = changed("node: big,", "node: bigg, contxt: 1,").replace("http://192.168.1.51:11434", "ftp://x")
-    text = text.replace("model: small-coder", "model: nothing-like-it")
-    assert len(problems(text)) == 4
+    text = text.replace("model: small-coder", "model: nothing-like-it").replace(
+        'ollama_model: "qwen2.5-coder:7b", ', ""
+    )
+    text = text.replace("nodes:\n", "nodes:\n  third: {tags: [x]}\n")
+    assert len(problems(text)) == 6
 
 
 def test_a_secret_written_by_mistake_is_not_repeated() -> None:

@@ -186,7 +186,7 @@ def test_opencode_gets_the_gateway_as_a_provider_and_the_aliases_as_models() -> 
     }
 
 
-def test_opencode_finds_its_schema_in_the_file_and_so_does_not_edit_it() -> None:
+def test_an_editor_finds_the_schema_of_opencode_s_file() -> None:
     assert next(iter(config(a_fleet()))) == "$schema"
 
 

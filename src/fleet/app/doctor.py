@@ -55,14 +55,14 @@ class Facts:
     contexts: dict[str, int | None]
 
 
-def doctor(config: Path, timeout: float) -> list[Check]:
+def doctor(config: Path, out: Path, timeout: float) -> list[Check]:
     loaded = load(config)
     fleet = loaded.fleet
     surveys = asyncio.run(nodes.survey(list(fleet.nodes.values()), timeout=timeout, loaded=True))
     by_name = {survey.node: survey for survey in surveys}
     online = [m for m in fleet.models.values() if by_name[m.node].state is nodes.State.ONLINE]
     contexts = asyncio.run(nodes.contexts(fleet, online, timeout=timeout)) if online else {}
-    facts = Facts(fleet, config.parent, by_name, contexts)
+    facts = Facts(fleet, out, by_name, contexts)
     found = [Check("fleet.yaml", Health.OK, f"{config} is valid")]
     found += [Check("fleet.yaml", Health.NOTE, warning) for warning in loaded.warnings]
     for check in CHECKS:
@@ -76,7 +76,7 @@ def litellm(facts: Facts) -> Iterator[Check]:
     release = environment.version()
     problem = environment.bad_release(release)
     if problem:
-        yield Check("LiteLLM", Health.WRONG, f"{release}: {problem}", "fleet update")
+        yield Check("LiteLLM", Health.WRONG, f"{release}: {problem}", "install a newer fleet")
     elif environment.installed():
         yield Check("LiteLLM", Health.OK, f"{release} is installed in its own environment")
     else:
@@ -155,7 +155,7 @@ def _is_public(host: str) -> bool:
     try:
         return ip_address(host).is_global
     except ValueError:
-        return False
+        return any(ip_address(address.partition("%")[0]).is_global for address in machine.addresses(host))
 
 
 def reachable(facts: Facts) -> Iterator[Check]:
@@ -237,7 +237,9 @@ def generated(facts: Facts) -> Iterator[Check]:
     if stale:
         named = ", ".join(f"{step.path} ({step.change})" for step in stale[:5])
         more = f" and {len(stale) - 5} more" if len(stale) > 5 else ""
-        yield Check("files", Health.WRONG, f"not up to date: {named}{more}", "fleet generate")
+        blocked = any(step.change.blocks for step in stale)
+        remedy = "fleet generate --diff, then fleet generate --force" if blocked else "fleet generate"
+        yield Check("files", Health.WRONG, f"not up to date: {named}{more}", remedy)
     else:
         yield Check("files", Health.OK, "generated files are up to date")
 

@@ -36,6 +36,11 @@ class Generation:
     def stale(self) -> list[write.Step]:
         return [step for step in self.steps if step.change is not Change.SAME]
 
+    @property
+    def stale_for_all(self) -> list[write.Step]:
+        """What is stale in a fresh clone too: a private file that was never made here is nobody's fault."""
+        return [step for step in self.stale if not (step.change is Change.NEW and step.wanted and step.wanted.private)]
+
 
 def plan(fleet: Fleet, out: Path, targets: Sequence[str] = (), only: Only | None = None) -> Generation:
     """What to write. Targets add to those this project already has; a project without any begins with claude."""
@@ -98,6 +103,14 @@ def clean(out: Path) -> Cleaning:
         record = manifest.after(ours, {}, found.removable, ours.targets)
         disk.write(out / manifest.PATH, record.dump())
     else:
-        for path in (manifest.PATH, keys.PATH, ".subagent-fleet/discovery.json", ".subagent-fleet/.gitignore"):
+        for path in (manifest.PATH, keys.PATH, ".subagent-fleet/discovery.json"):
             write.remove(out, path)
+        _forget_ignore_file(out / ".subagent-fleet")
     return found
+
+
+def _forget_ignore_file(ours: Path) -> None:
+    """The directory's .gitignore goes last, and only when it guards nothing any more."""
+    if ours.is_dir() and [path.name for path in ours.iterdir()] == [".gitignore"]:
+        (ours / ".gitignore").unlink()
+        ours.rmdir()

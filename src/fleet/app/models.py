@@ -52,7 +52,7 @@ def write_discovery(fleet: Fleet, found: Sequence[nodes.Survey], out: Path) -> P
 
 
 def to_warm(fleet: Fleet, model: str | None, agent: str | None) -> list[Model]:
-    """The models to warm: all that agents use, or the one named, or the one an agent thinks with."""
+    """The models to warm: all of them, or the one named, or the one an agent thinks with."""
     if model is not None:
         _must_know(model, fleet.models, "model")
         return [fleet.models[model]]

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from fleet.cli.models import open_fleet
-from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, paint, talk
+from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk
 from fleet.core import BadConfig, Fleet
+from fleet.core.text import clean as clean_text
 
 if TYPE_CHECKING:
     from fleet.app.files import Generation
 
 COLOURS = {"new": GOOD, "changed": MEH, "edited": BAD, "foreign": BAD, "obsolete": MEH}
-out_option = click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The project directory.  [default: where fleet.yaml is]",
-)
 
 
 def _targets(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[str]:
@@ -73,11 +69,15 @@ def generate(
         raise BadConfig("gateway.provider is direct, so there is no LiteLLM file", hint="fleet generate")
     where = out or config.parent
     if check or show_diff:
-        _show_plan(app.plan(fleet, where, targets, only), show_diff, as_json)
+        plan = app.plan(fleet, where, targets, only)
+        _show_plan(plan, show_diff, as_json)
+        if check and plan.stale_for_all:
+            talk("stale: run fleet generate")
+            raise click.exceptions.Exit(1)
         return
     done = app.generate(fleet, where, targets, only, force=force)
     if as_json:
-        data([{"path": step.path, "change": step.change} for step in done.steps])
+        data({"written": True, "files": [{"path": step.path, "change": step.change} for step in done.steps]})
         return
     click.echo("Generated:")
     for step in done.steps:
@@ -90,36 +90,40 @@ def _show_plan(plan: Generation, show_diff: bool, as_json: bool) -> None:
 
     if as_json:
         changes = [{"path": step.path, "change": step.change} for step in plan.steps]
-        data({"stale": bool(plan.stale), "files": changes})
+        data({"written": False, "stale": bool(plan.stale_for_all), "files": changes})
     elif show_diff:
         for step in plan.stale:
             click.echo(difference(step), nl=False)
     else:
         for step in plan.steps:
             click.echo(f"{paint(f'{step.change:9}', COLOURS)}{step.path}")
-    if plan.stale and not show_diff:
-        talk("stale: run fleet generate")
-        raise click.exceptions.Exit(1)
 
 
 def _next_steps(fleet: Fleet, targets: tuple[str, ...]) -> None:
-    command = targets[0] if targets else "claude"
+    talk("\nYour fleet is ready:")
+    for route in fleet.routes():
+        talk(f"  {route.agent} thinks with {clean_text(route.served)} on {clean_text(route.node)}")
     talk("\nNext:")
     if not fleet.is_direct:
         talk("  fleet gateway up")
-    talk(f"  source .env.subagent-fleet\n  {command}")
+    talk(f"  source .env.subagent-fleet\n  {targets[0] if targets else 'claude'}")
 
 
 @click.command()
-@out_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    show_default=True,
+    help="The project directory.",
+)
 @click.option("--yes", "-y", is_flag=True, help="Remove them.")
 @json_option
-def clean(out: Path | None, yes: bool, as_json: bool) -> None:
+def clean(out: Path, yes: bool, as_json: bool) -> None:
     """List, or with --yes remove, the files that generate wrote and nobody edited."""
     from fleet.app import files as app
 
-    where = out or Path()
-    found = app.clean(where) if yes else app.cleaning(where)
+    found = app.clean(out) if yes else app.cleaning(out)
     if as_json:
         data({"removed": yes, "removable": found.removable, "edited": found.edited})
         return

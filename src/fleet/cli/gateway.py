@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fleet.cli.models import open_fleet
-from fleet.cli.show import BAD, GOOD, config_option, data, json_option, talk
+from fleet.cli.show import BAD, GOOD, config_option, data, json_option, out_option, talk
 
 if TYPE_CHECKING:
     from fleet.app.gateway import Status
@@ -22,12 +22,13 @@ def gateway() -> None:
 
 @gateway.command()
 @config_option
+@out_option
 @json_option
-def up(config: Path, as_json: bool) -> None:
+def up(config: Path, out: Path | None, as_json: bool) -> None:
     """Start LiteLLM with the generated file and wait until it serves every alias."""
     from fleet.app import gateway as app
 
-    now = app.up(open_fleet(config), config.parent, talk)
+    now = app.up(open_fleet(config), out or config.parent, talk)
     if as_json:
         data(now)
     elif isinstance(now, app.Direct):
@@ -39,12 +40,13 @@ def up(config: Path, as_json: bool) -> None:
 
 @gateway.command()
 @config_option
+@out_option
 @json_option
-def down(config: Path, as_json: bool) -> None:
+def down(config: Path, out: Path | None, as_json: bool) -> None:
     """Stop the gateway."""
     from fleet.app import gateway as app
 
-    pid = app.down(open_fleet(config), config.parent)
+    pid = app.down(open_fleet(config), out or config.parent)
     if as_json:
         data({"stopped": pid})
         return
@@ -53,12 +55,13 @@ def down(config: Path, as_json: bool) -> None:
 
 @gateway.command()
 @config_option
+@out_option
 @json_option
-def status(config: Path, as_json: bool) -> None:
+def status(config: Path, out: Path | None, as_json: bool) -> None:
     """Say whether the gateway runs, answers, and knows the aliases. Exit 1 when it does not."""
     from fleet.app import gateway as app
 
-    now = app.status(open_fleet(config), config.parent)
+    now = app.status(open_fleet(config), out or config.parent)
     if as_json:
         data(now)
     elif isinstance(now, app.Direct):

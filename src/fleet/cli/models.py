@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.show import BAD, GOOD, config_option, data, json_option, paint, size, table, talk, warn
+from fleet.cli.show import BAD, GOOD, config_option, data, json_option, out_option, paint, size, table, talk, warn
 from fleet.config import load
 from fleet.core import Fleet, FleetError
 from fleet.core.text import clean
@@ -125,17 +125,18 @@ def warmup(config: Path, model: str | None, agent: str | None, as_json: bool) ->
 
 @click.command()
 @config_option
+@out_option
 @timeout_option
 @json_option
 @click.option("--watch", "-w", is_flag=True, help="Refresh in place until interrupted.")
 @click.option("--interval", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="With --watch.")
-def status(config: Path, timeout: float, as_json: bool, watch: bool, interval: float) -> None:
+def status(config: Path, out: Path | None, timeout: float, as_json: bool, watch: bool, interval: float) -> None:
     """Show nodes, what they hold in memory, and for every agent whether its alias is really served."""
     from fleet.app.models import status as ask
 
     fleet = open_fleet(config)
     while True:
-        now = ask(fleet, config.parent, timeout)
+        now = ask(fleet, out or config.parent, timeout)
         if watch and not as_json:
             click.clear()
         data(now) if as_json else show_status(now)

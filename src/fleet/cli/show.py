@@ -23,6 +23,11 @@ config_option = click.option(
     show_default=True,
     help="The fleet file.",
 )
+out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The project directory.  [default: where fleet.yaml is]",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON.")
 GOOD, BAD, MEH = "green", "red", "yellow"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fleet.cli.models import timeout_option
-from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, paint, talk
+from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk
 from fleet.core import FleetError
 
 if TYPE_CHECKING:
@@ -75,13 +75,14 @@ def demo(as_json: bool) -> None:
 
 @click.command()
 @config_option
+@out_option
 @timeout_option
 @json_option
-def doctor(config: Path, timeout: float, as_json: bool) -> None:
+def doctor(config: Path, out: Path | None, timeout: float, as_json: bool) -> None:
     """Check everything, and say how to mend what is wrong. Exit 1 when something is."""
     from fleet.app.doctor import doctor as examine
 
-    found = examine(config, timeout)
+    found = examine(config, out or config.parent, timeout)
     if as_json:
         data(found)
     else:

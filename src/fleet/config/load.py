@@ -75,17 +75,18 @@ def read(text: str, path: FilePath) -> Loaded:
 
 
 def _shape(document: Document) -> FleetFile | None:
-    """Check every value's shape; references are checked too as far as the shape allows."""
+    """Check names and references first, on the document as it stands: a typo elsewhere must hide none of them."""
     if not isinstance(document.value, dict):
         document.problem((), "the file is empty" if document.value is None else "the file must be a mapping")
         return None
+    _check_names(document, document.value)
+    _check_references(document, document.value)
+    _check_served(document, document.value)
     try:
         return FleetFile.model_validate(document.value)
     except ValidationError as problem:
         for error in problem.errors(include_url=False, include_input=False, include_context=True):
             _report(document, typing.cast("dict[str, typing.Any]", error))
-        _check_names(document, document.value)
-        _check_references(document, document.value)
         return None
 
 
@@ -193,16 +194,38 @@ def _check_references(document: Document, value: dict[str, object]) -> None:
                 document.problem(path, f"{dotted(path)} references unknown {key}: {clean(wanted)}{near}")
 
 
-def _fleet(file: FleetFile, document: Document) -> Fleet:
-    assert isinstance(document.value, dict)
-    _check_names(document, document.value)
-    _check_references(document, document.value)
-    nodes = {name: _node(name, part, document) for name, part in file.nodes.items()}
-    models = {name: _model(name, part, nodes, document) for name, part in file.models.items()}
-    agents = {name: _agent(name, part) for name, part in file.agents.items()}
-    for section, content in (("nodes", nodes), ("models", models), ("agents", agents)):
-        if not content:
+def _check_served(document: Document, value: dict[str, object]) -> None:
+    """What a node or a model needs depends on the kind of the node."""
+    kinds = {}
+    for name, part in _section(value, "nodes").items():
+        given = part if isinstance(part, dict) else {}
+        kinds[name] = given.get("kind", "ollama")
+        if isinstance(part, dict) and not given.get("endpoint") and kinds[name] != Kind.OPENROUTER:
+            document.problem(("nodes", name, "endpoint"), f"nodes.{name}.endpoint is missing")
+    for name, part in _section(value, "models").items():
+        if isinstance(part, dict):
+            _check_model(document, ("models", name), part, kinds.get(str(part.get("node")), "ollama"))
+    for section in ("nodes", "models", "agents"):
+        if value.get(section) == {}:
             document.problem((section,), f"{section} must name at least one")
+
+
+def _check_model(document: Document, path: Path, part: dict[str, object], kind: object) -> None:
+    model, ollama = part.get("model"), part.get("ollama_model")
+    if not model and not ollama:
+        key = "ollama_model" if kind == Kind.OLLAMA else "model"
+        document.problem((*path, key), f"{dotted((*path, key))} is missing")
+    elif model and ollama and model != ollama:
+        document.problem((*path, "model"), f"{dotted(path)} has both model and ollama_model, and they differ; keep one")
+    elif ollama and kind != Kind.OLLAMA:
+        where = (*path, "ollama_model")
+        document.problem(where, f"{dotted(where)}: node {part.get('node')} is of the kind {kind}; write model instead")
+
+
+def _fleet(file: FleetFile, document: Document) -> Fleet:
+    nodes = {name: _node(name, part) for name, part in file.nodes.items()}
+    models = {name: _model(name, part) for name, part in file.models.items()}
+    agents = {name: _agent(name, part) for name, part in file.agents.items()}
     gateway = _gateway(file, document)
     fleet = Fleet(file.project.name, gateway, nodes, models, agents)
     if gateway.provider is Provider.DIRECT and not document.problems:
@@ -218,32 +241,18 @@ def _gateway(file: FleetFile, document: Document) -> Gateway:
     return Gateway(part.provider, part.host, part.port, part.master_key_env)
 
 
-def _node(name: str, part: NodePart, document: Document) -> Node:
-    endpoint, key = part.endpoint, part.api_key_env
+def _node(name: str, part: NodePart) -> Node:
+    endpoint, key = part.endpoint or "", part.api_key_env
     if part.kind is Kind.OPENROUTER:
         endpoint, key = endpoint or OPENROUTER, key or "OPENROUTER_API_KEY"
-    if endpoint is None:
-        document.problem(("nodes", name, "endpoint"), f"nodes.{name}.endpoint is missing")
     # A base address is often copied with the API's version on it; every adapter adds its own.
-    bare = (endpoint or "").removesuffix("/v1") if part.kind is not Kind.OLLAMA else (endpoint or "")
+    bare = endpoint if part.kind is Kind.OLLAMA else endpoint.removesuffix("/v1")
     return Node(name, part.kind, bare, part.tags, key, part.memory_gb)
 
 
-def _model(name: str, part: ModelPart, nodes: dict[str, Node], document: Document) -> Model:
-    path: Path = ("models", name)
-    kind = nodes[part.node].kind if part.node in nodes else None
-    if part.model and part.ollama_model and part.model != part.ollama_model:
-        document.problem((*path, "model"), f"{dotted(path)} has both model and ollama_model, and they differ; keep one")
-    if not part.model and not part.ollama_model:
-        key = "ollama_model" if kind is Kind.OLLAMA else "model"
-        document.problem((*path, key), f"{dotted((*path, key))} is missing")
-    if part.ollama_model and kind not in (None, Kind.OLLAMA):
-        where = (*path, "ollama_model")
-        document.problem(where, f"{dotted(where)}: node {part.node} is of the kind {kind}; write model instead")
-    served = part.model or part.ollama_model or ""
-    return Model(
-        name, part.node, served, part.litellm_alias, part.context, part.timeout, part.max_parallel, part.keep_alive
-    )
+def _model(name: str, part: ModelPart) -> Model:
+    limits = (part.context, part.timeout, part.max_parallel, part.keep_alive)
+    return Model(name, part.node, part.model or part.ollama_model or "", part.litellm_alias, *limits)
 
 
 def _agent(name: str, part: AgentPart) -> Agent:

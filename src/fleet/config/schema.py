@@ -112,7 +112,7 @@ class NodePart(Part):
         None, description="Where it answers, such as http://192.168.1.50:11434. OpenRouter needs none."
     )
     kind: Kind = Field(Kind.OLLAMA, description="What it speaks.")
-    tags: tuple[Line, ...] = Field((), description="Words of your own, shown by status and discover.")
+    tags: tuple[Line, ...] = Field((), description="Words of your own, shown by status.")
     api_key_env: EnvName | None = Field(
         None, description="The environment variable that holds its API key. The key itself never stands here."
     )

@@ -121,6 +121,11 @@ class Fleet:
             return self.gateway.url
         return self.node_of(self.models[next(iter(self.agents.values())).model]).endpoint
 
+    def within_reach(self) -> list[Model]:
+        """The models agents can ask for: all of them, or in direct mode those of the one node."""
+        found = self.models.values()
+        return [model for model in found if not self.is_direct or self.node_of(model).endpoint == self.base_url]
+
     def asked(self, model: Model) -> str:
         """The name agents ask for: the alias, or in direct mode the node's own name for the model."""
         return model.served if self.is_direct else model.alias

@@ -6,15 +6,16 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import venv
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
+from subprocess import CalledProcessError
 
-from fleet.core import FleetError
-from fleet.host import files, locks
+from fleet.core import FleetError, ToolMissing
+from fleet.core.text import clean
+from fleet.host import files, locks, process
 
 # Releases that carried a credential stealer, and everything older than the mending of two ways past the key.
 STOLEN = {(1, 82, 7), (1, 82, 8)}
@@ -65,29 +66,33 @@ def ensure(say: Say) -> Path:
 def _install(home: Path, say: Say) -> None:
     say(f"installing LiteLLM {version()} into {home} (once a machine, a minute or two)")
     shutil.rmtree(home, ignore_errors=True)
-    venv.create(home, with_pip=True)
+    try:
+        venv.create(home, with_pip=True)
+    except (CalledProcessError, OSError) as problem:
+        raise ToolMissing("this Python cannot make virtual environments", hint="apt install python3-venv") from problem
     lock = home / "litellm.txt"
     lock.write_text(lock_text())
     argv = [home / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar=off"]
     argv += ["--require-hashes", "--only-binary", ":all:", "--no-deps", "-r", lock]
-    _follow([str(word) for word in argv], say)
+    _run_pip([str(word) for word in argv], say)
     (home / ".whole").touch()
 
 
-def _follow(argv: list[str], say: Say) -> None:
+def _run_pip(argv: list[str], say: Say) -> None:
     """Run pip and tell how far it is."""
     lines: list[str] = []
     total = lock_text().count("==")
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_pip_env()) as pip:
-        assert pip.stdout is not None
-        for line in pip.stdout:
-            lines.append(line.rstrip())
-            if line.startswith("Collecting") and sum(known.startswith("Collecting") for known in lines) % 20 == 0:
-                say(f"  fetched {sum(known.startswith('Collecting') for known in lines)} of {total} packages")
-            elif line.startswith("Installing collected"):
-                say("  unpacking")
-    if pip.returncode:
-        tail = "\n".join(f"  {line}" for line in lines[-5:])
+
+    def hear(line: str) -> None:
+        lines.append(line)
+        fetched = sum(known.startswith("Collecting") for known in lines)
+        if line.startswith("Collecting") and fetched % 20 == 0:
+            say(f"  fetched {fetched} of at most {total} packages")
+        elif line.startswith("Installing collected"):
+            say("  unpacking")
+
+    if process.follow(argv, _pip_env(), hear):
+        tail = "\n".join(f"  {clean(line)}" for line in lines[-5:])
         raise FleetError(f"LiteLLM could not be installed:\n{tail}", hint="check the network, then try again")
 
 

@@ -24,10 +24,12 @@ def stored(out: Path) -> str | None:
 
 def ensure(out: Path) -> str:
     """The project's key; made when there is none."""
+    fresh = f"sk-fleet-{secrets.token_urlsafe(32)}"
+    if stored(out) is None:
+        files.create(out / PATH, f"{fresh}\n".encode(), files.PRIVATE)
     key = stored(out)
     if key is None:
-        key = f"sk-fleet-{secrets.token_urlsafe(32)}"
-        files.write(out / PATH, f"{key}\n".encode(), files.PRIVATE)
+        raise FleetError(f"{out / PATH} is empty", hint=f"rm {out / PATH}")
     return key
 
 

@@ -7,25 +7,21 @@ import hashlib
 import json
 import os
 import re
-import signal
-import socket
-import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from subprocess import Popen
 from urllib.parse import urlsplit
 
 from fleet.core import Fleet, FleetError, Kind
 from fleet.core.text import clean
 from fleet.gateway import environment, keys
 from fleet.generate import gateway_file
-from fleet.host import files, locks
+from fleet.host import files, locks, machine, process
 from fleet.host.http import Http, Unanswered
 
 START_SECONDS = 180.0
-STOP_SECONDS = 15.0
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 
@@ -67,9 +63,12 @@ class Place:
         self.record = self.lock.with_suffix(".json")
         self.log = home / "logging" / f"gateway-{name}-{mark}.log"
 
+    def is_free(self) -> bool:
+        return not locks.held(self.lock)
+
     def read(self) -> Record | None:
         """The record of the running gateway; None when none runs."""
-        if not locks.held(self.lock):
+        if self.is_free():
             return None
         try:
             return Record(**json.loads(files.read(self.record) or b""))
@@ -91,12 +90,15 @@ def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
     try:
         _refuse_taken_port(fleet)
         place.record.unlink(missing_ok=True)
-        process = _spawn(fleet, place, program, config, key, lock)
+        argv = [str(program), "--config", str(config.resolve()), "--host", fleet.gateway.host]
+        argv += ["--port", str(fleet.gateway.port)]
+        files.private_dir(place.log.parent)
+        started = process.detach(argv, child_environment(fleet, key, os.environ), place.log, keep=lock)
     finally:
         locks.release(lock)
-    _write_record(place, fleet, config, process.pid)
+    _write_record(place, fleet, config, started.pid)
     say(f"starting LiteLLM {environment.version()} on {fleet.gateway.url}; log: {place.log}")
-    _wait(fleet, place, process, key)
+    _wait(fleet, place, started, key)
     return status(fleet, out)
 
 
@@ -126,38 +128,12 @@ def _warn_of_other_key(fleet: Fleet, out: Path, key: str, say: Callable[[str], N
 
 
 def _refuse_taken_port(fleet: Fleet) -> None:
-    family = socket.AF_INET6 if ":" in fleet.gateway.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((fleet.gateway.host, fleet.gateway.port))
-        except OSError as problem:
-            where = f"{fleet.gateway.host}:{fleet.gateway.port}"
-            raise FleetError(
-                f"the gateway cannot listen on {where}: {problem.strerror}",
-                hint="stop what listens there, or choose another gateway.port in fleet.yaml and run: fleet generate",
-            ) from None
-
-
-def _spawn(fleet: Fleet, place: Place, program: Path, config: Path, key: str, lock: int) -> subprocess.Popen[bytes]:
-    """Start it in a session of its own, so that it outlives this terminal; it inherits the lock."""
-    files.private_dir(place.log.parent)
-    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, files.PRIVATE)
-    argv = [str(program), "--config", str(config.resolve()), "--host", fleet.gateway.host]
-    argv += ["--port", str(fleet.gateway.port)]
-    try:
-        return subprocess.Popen(
-            argv,
-            env=child_environment(fleet, key, os.environ),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=place.log.parent,
-            pass_fds=[lock],
-            start_new_session=True,
+    problem = machine.why_not_listening(fleet.gateway.host, fleet.gateway.port)
+    if problem:
+        raise FleetError(
+            f"the gateway cannot listen on {fleet.gateway.host}:{fleet.gateway.port}: {problem}",
+            hint="stop what listens there, or choose another gateway.port in fleet.yaml and run: fleet generate",
         )
-    finally:
-        os.close(log)
 
 
 def child_environment(fleet: Fleet, key: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -170,7 +146,8 @@ def child_environment(fleet: Fleet, key: str, environ: Mapping[str, str]) -> dic
         "localhost",
         *(urlsplit(n.endpoint).hostname or "" for n in fleet.nodes.values() if n.kind != Kind.OPENROUTER),
     }
-    ours["NO_PROXY"] = ours["no_proxy"] = ",".join(filter(None, [passed.get("NO_PROXY"), *sorted(own)]))
+    given = [passed.get("NO_PROXY"), passed.get("no_proxy")]
+    ours["NO_PROXY"] = ours["no_proxy"] = ",".join(filter(None, [*given, *sorted(own)]))
     # LiteLLM also looks for its key under its own name, whatever the file says.
     return passed | ours | {"LITELLM_MASTER_KEY": key, fleet.gateway.master_key_env: key}
 
@@ -181,24 +158,21 @@ def _write_record(place: Place, fleet: Fleet, config: Path, pid: int) -> None:
     files.write(place.record, json.dumps(asdict(record)).encode(), files.PRIVATE)
 
 
-def _wait(fleet: Fleet, place: Place, process: subprocess.Popen[bytes], key: str) -> None:
-    """Until it serves every alias, it ends, or the time is up; in the last two cases nothing is left running."""
+def _wait(fleet: Fleet, place: Place, started: Popen[bytes], key: str) -> None:
+    """Until it serves every alias; when it ends first, or the time is up, nothing is left running."""
     wanted = {model.alias for model in fleet.models.values()}
     deadline = time.monotonic() + START_SECONDS
     try:
         while time.monotonic() < deadline:
-            try:
-                process.wait(timeout=0.25)
-                raise FleetError(f"LiteLLM ended with exit code {process.returncode}:\n{tail(place.log)}")
-            except subprocess.TimeoutExpired:
-                pass
+            code = process.ended(started, within=0.25)
+            if code is not None:
+                raise FleetError(f"LiteLLM ended with exit code {code}:\n{tail(place.log)}")
             if wanted <= set(served(fleet, key) or ()):
                 return
+        raise FleetError(f"LiteLLM did not answer within {START_SECONDS:.0f} s:\n{tail(place.log)}")
     except BaseException:
-        _end(process.pid, place)
+        process.end(started.pid, place.is_free)
         raise
-    _end(process.pid, place)
-    raise FleetError(f"LiteLLM did not answer within {START_SECONDS:.0f} s:\n{tail(place.log)}")
 
 
 def tail(log: Path, lines: int = 8) -> str:
@@ -229,32 +203,12 @@ def down(fleet: Fleet, out: Path) -> int | None:
     place = Place(fleet, out)
     record = place.read()
     if record is None:
-        if locks.held(place.lock):
+        if not place.is_free():
             raise FleetError(f"a gateway holds {place.lock} but its record is unreadable", hint="end it by hand")
         return None
-    if not _end(record.pid, place):
+    if not process.end(record.pid, place.is_free):
         raise FleetError(f"process {record.pid} did not end", hint=f"kill -9 {record.pid}")
     return record.pid
-
-
-def _end(pid: int, place: Place) -> bool:
-    """Ask the process group to end, then make it; True once the lock is free."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(pid, sign)
-        deadline = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < deadline:
-            _reap(pid)
-            if not locks.held(place.lock):
-                return True
-            time.sleep(0.05)
-    return False
-
-
-def _reap(pid: int) -> None:
-    """Collect it when it is our own child, so that it does not stay as a zombie."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
 
 
 def status(fleet: Fleet, out: Path) -> Status:

@@ -7,7 +7,7 @@ import json
 from fleet.core import Fleet, Model
 from fleet.generate import yaml
 from fleet.generate.base import NOTICE, File
-from fleet.generate.codex import api_url, contexts, longest_answer, reachable
+from fleet.generate.codex import api_url, contexts, longest_answer
 from fleet.generate.roles import defaults
 
 CONFIG = ".aider.conf.yml"
@@ -16,7 +16,6 @@ KEY_VARIABLES: tuple[str, ...] = ("AIDER_OPENAI_API_KEY",)
 
 
 def render(fleet: Fleet) -> list[File]:
-    fleet = reachable(fleet)
     return [File(CONFIG, _config(fleet)), File(METADATA, _metadata(fleet))]
 
 

@@ -6,8 +6,6 @@ user hands to Codex; the roles in .codex/agents are read from the project itself
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import tomlkit
 from tomlkit.items import String
 
@@ -28,7 +26,6 @@ STAYS_HOME: dict[str, object] = {
 
 
 def render(fleet: Fleet) -> list[File]:
-    fleet = reachable(fleet)
     roles = [File(f".codex/agents/{agent.name}.toml", _role(fleet, agent)) for agent in fleet.agents.values()]
     return [File(PROFILE, _profile(fleet)), *roles]
 
@@ -89,18 +86,10 @@ def key_env(fleet: Fleet) -> str | None:
     return fleet.node_of(fleet.models[next(iter(fleet.agents.values())).model]).api_key_env
 
 
-def reachable(fleet: Fleet) -> Fleet:
-    """The fleet with only the models that can be asked for: in direct mode those of the one node in use."""
-    if not fleet.is_direct:
-        return fleet
-    near = {name: model for name, model in fleet.models.items() if fleet.node_of(model).endpoint == fleet.base_url}
-    return replace(fleet, models=near)
-
-
 def contexts(fleet: Fleet) -> dict[str, int]:
     """The context window behind each name that is asked for; the smallest, where several models share the name."""
     windows: dict[str, int] = {}
-    for model in fleet.models.values():
+    for model in fleet.within_reach():
         asked = fleet.asked(model)
         windows[asked] = min(model.context, windows.get(asked, model.context))
     return windows

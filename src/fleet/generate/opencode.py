@@ -6,7 +6,7 @@ import json
 
 from fleet.core import Agent, Fleet
 from fleet.generate.base import NOTICE, File
-from fleet.generate.codex import api_url, contexts, key_env, longest_answer, reachable
+from fleet.generate.codex import api_url, contexts, key_env, longest_answer
 from fleet.generate.roles import defaults
 from fleet.generate.yaml import front_matter
 
@@ -34,14 +34,13 @@ PERMISSIONS = {
     "WebSearch": "websearch",
     "Write": "edit",
 }
-# By default OpenCode asks a person about these; where nobody sits in front of it, the question never ends.
+# By default OpenCode asks a person about these; where nobody sits in front of it, the question ends the whole run.
 READ: dict[str, str] = {"*": "allow", "*.env": "deny", "*.env.*": "deny", "*.env.example": "allow"}
 WOULD_ASK: dict[str, Permission] = {"doom_loop": "deny", "external_directory": "deny", "read": READ}
 FOR_PEOPLE: dict[str, Permission] = {"question": "deny", "plan_enter": "deny", "plan_exit": "deny"}
 
 
 def render(fleet: Fleet) -> list[File]:
-    fleet = reachable(fleet)
     roles = [File(f".opencode/agents/{agent.name}.md", _role(fleet, agent)) for agent in fleet.agents.values()]
     return [File(CONFIG, _config(fleet)), *roles]
 
@@ -54,7 +53,7 @@ def exports(fleet: Fleet) -> dict[str, str | None]:
 def _config(fleet: Fleet) -> bytes:
     chosen = defaults(fleet)
     config = {
-        "$schema": "https://opencode.ai/config.json",  # OpenCode writes it into the file when it is missing
+        "$schema": "https://opencode.ai/config.json",
         "model": f"{PROVIDER}/{fleet.asked(chosen.heavy)}",
         "small_model": f"{PROVIDER}/{fleet.asked(chosen.small)}",
         "share": "disabled",

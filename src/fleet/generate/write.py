@@ -60,8 +60,7 @@ def apply(out: Path, steps: Sequence[Step], targets: Iterable[str], ours: Manife
     if blocked and not force:
         raise in_the_way(blocked)
     for step in steps:
-        if (out / step.path).is_dir():
-            raise FleetError(f"{step.path} is a directory, and a file must stand there", hint="move it away")
+        _refuse_impossible(out, step.path)
     written = {step.path: step.wanted.content for step in steps if step.wanted}
     # The record goes first: a file that it names and that is not there yet is simply new the next time.
     removed = [step.path for step in steps if step.change is Change.OBSOLETE]
@@ -70,6 +69,15 @@ def apply(out: Path, steps: Sequence[Step], targets: Iterable[str], ours: Manife
     disk.write(out / manifest.PATH, record.dump())
     for step in steps:
         _write(out, step)
+
+
+def _refuse_impossible(out: Path, path: str) -> None:
+    """What even --force does not do: leave the project through a link, or replace a directory."""
+    parent = (out / path).parent.resolve()
+    if not parent.is_relative_to(out.resolve()):
+        raise FleetError(f"{path} leads out of the project, to {parent}", hint="replace the link by a directory")
+    if (out / path).is_dir() and not (out / path).is_symlink():
+        raise FleetError(f"{path} is a directory, and a file must stand there", hint="move it away")
 
 
 def _write(out: Path, step: Step) -> None:

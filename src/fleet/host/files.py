@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PRIVATE = 0o600
@@ -15,6 +17,23 @@ def write(path: Path, content: bytes, mode: int = SHARED) -> None:
 
     Missing directories are made. The content is not synced to disk: everything written this way can be made again.
     """
+    with _draft(path, content, mode) as draft:
+        os.replace(draft, path)
+
+
+def create(path: Path, content: bytes, mode: int = SHARED) -> bool:
+    """Write a file unless one is there; of two that try at once, one wins and both know which."""
+    with _draft(path, content, mode) as draft:
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+    return True
+
+
+@contextmanager
+def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    """The content in a whole file beside the path, gone afterwards."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.parent / f".{path.name[:100]}.{secrets.token_hex(4)}"
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -22,10 +41,9 @@ def write(path: Path, content: bytes, mode: int = SHARED) -> None:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
             os.fchmod(file.fileno(), mode)
-        os.replace(draft, path)
-    except BaseException:
+        yield draft
+    finally:
         draft.unlink(missing_ok=True)
-        raise
 
 
 def read(path: Path) -> bytes | None:

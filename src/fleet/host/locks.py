@@ -6,13 +6,15 @@ import fcntl
 import os
 from pathlib import Path
 
+from fleet.host.files import private_dir
+
 
 def take(path: Path) -> int | None:
     """Lock a file and give its descriptor, or None when another process has it.
 
     A child that inherits the descriptor keeps the lock for as long as it lives, whatever becomes of us.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_dir(path.parent)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
+import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
+
+from fleet.host import process
 
 
 def memory_bytes() -> int | None:
@@ -22,19 +26,38 @@ def program(name: str) -> str | None:
 
 def is_ignored_by_git(path: Path) -> bool | None:
     """Whether git would leave the file out of a commit; None outside a repository, or without git."""
-    if not shutil.which("git"):
-        return None
-    argv = ["git", "-C", str(path.parent), "check-ignore", "--quiet", path.name]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=10)
-    return {0: True, 1: False}.get(done.returncode)
+    code = process.asks(["git", "-C", str(path.parent), "check-ignore", "--quiet", path.name])
+    return {0: True, 1: False}.get(code) if code is not None else None
 
 
 def is_tracked_by_git(path: Path) -> bool:
-    if not shutil.which("git"):
-        return False
-    argv = ["git", "-C", str(path.parent), "ls-files", "--error-unmatch", path.name]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=10)
-    return done.returncode == 0
+    return process.asks(["git", "-C", str(path.parent), "ls-files", "--error-unmatch", path.name]) == 0
+
+
+def why_not_listening(host: str, port: int) -> str | None:
+    """Why nothing can listen on an address now; None when something can."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as problem:
+            return problem.strerror or str(problem)
+    return None
+
+
+def addresses(host: str, timeout: float = 2.0) -> list[str]:
+    """What a host name resolves to; nothing when it does not in time."""
+    found: list[str] = []
+
+    def look() -> None:
+        with suppress(OSError):
+            found.extend(str(entry[4][0]) for entry in socket.getaddrinfo(host, None))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(timeout)
+    return list(found)
 
 
 def listens_publicly(port: int) -> bool | None:

@@ -24,8 +24,9 @@ class Anthropic:
     async def context(self, http: Http, node: Node, served: str) -> int | None:
         return None
 
-    async def warm(self, http: Http, node: Node, model: Model) -> str:
-        return "nothing to load: the API does not tell when a model is in memory"
+    async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
+        await self.models(http, node)
+        return "it answers; this API does not load models on purpose"
 
 
 def headers(node: Node) -> dict[str, str]:

@@ -74,8 +74,8 @@ class Backend(Protocol):
         """The longest context the model was made for; None where unknown."""
         ...
 
-    async def warm(self, http: Http, node: Node, model: Model) -> str:
-        """Load the model as the gateway will use it; says what was done."""
+    async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
+        """Load the model with the context that requests will ask for (None: they name none); says what was done."""
         ...
 
 

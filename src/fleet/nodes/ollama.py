@@ -28,14 +28,14 @@ class Ollama:
             return None
         return next((count(info, key) for key in info if str(key).endswith(".context_length")), None)
 
-    async def warm(self, http: Http, node: Node, model: Model) -> str:
-        """Load it with the context the gateway will ask for: another one would load it again at the first request."""
+    async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
+        """Load it with the context of the requests to come: another one would load it again at the first of them."""
         body: dict[str, object] = {
             "model": model.served,
             "messages": [],
             "stream": False,
             "keep_alive": model.keep_alive,
-            "options": {"num_ctx": model.context},
+            **({"options": {"num_ctx": context}} if context else {}),
         }
         url = f"{node.endpoint}/api/chat"
         try:
@@ -47,7 +47,7 @@ class Ollama:
                 raise
             spoken = {**body, "messages": [{"role": "user", "content": "Reply with ok."}]}
             await http.post(url, spoken, bearer(node), timeout=model.timeout)
-        return f"loaded with {model.context} tokens of context"
+        return f"loaded with {context} tokens of context" if context else "loaded with the node's own context"
 
 
 def missing(node: Node, model: Model) -> Unanswered:

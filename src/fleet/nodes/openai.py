@@ -22,7 +22,7 @@ class OpenAI:
         known = await self.models(http, node) or ()
         return next((model.context for model in known if same_name(model.name, served)), None)
 
-    async def warm(self, http: Http, node: Node, model: Model) -> str:
+    async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
         body = {"model": model.served, "messages": [{"role": "user", "content": "Reply with ok."}], "max_tokens": 1}
         await http.post(f"{node.endpoint}/v1/chat/completions", body, bearer(node), timeout=model.timeout)
         return "answered one token"
@@ -53,8 +53,9 @@ class LMStudio(OpenAI):
 class OpenRouter(OpenAI):
     """A cloud: nothing is loaded on purpose, and asking costs money."""
 
-    async def warm(self, http: Http, node: Node, model: Model) -> str:
-        return "nothing to load in a cloud"
+    async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
+        await self.models(http, node)
+        return "it answers; there is nothing to load in a cloud"
 
 
 async def _get(http: Http, node: Node, path: str) -> object:

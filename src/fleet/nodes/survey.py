@@ -80,18 +80,20 @@ async def warm(fleet: Fleet, models: Sequence[Model], done: Callable[[Warmed], N
     nodes = [fleet.nodes[name] for name in by_node]
     async with client(nodes, 5.0) as http:
         chains: list[Awaitable[list[Warmed]]] = [
-            _warm_node(http, fleet.nodes[n], ms, done) for n, ms in by_node.items()
+            _warm_node(http, fleet.nodes[n], ms, fleet.is_direct, done) for n, ms in by_node.items()
         ]
         results = [result for chain in await asyncio.gather(*chains) for result in chain]
     order = [model.name for model in models]
     return sorted(results, key=lambda result: order.index(result.model))
 
 
-async def _warm_node(http: Http, node: Node, models: list[Model], done: Callable[[Warmed], None]) -> list[Warmed]:
+async def _warm_node(
+    http: Http, node: Node, models: list[Model], direct: bool, done: Callable[[Warmed], None]
+) -> list[Warmed]:
     results = []
     for model in models:
         try:
-            ok, reason = True, await BACKENDS[node.kind].warm(http, node, model)
+            ok, reason = True, await BACKENDS[node.kind].warm(http, node, model, None if direct else model.context)
         except Unanswered as problem:
             ok, reason = False, f"{problem.cause}: {problem.detail}"
         result = Warmed(model.name, node.name, model.served, ok, reason)
