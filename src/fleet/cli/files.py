@@ -15,6 +15,13 @@ from fleet.core.text import clean as clean_text
 if TYPE_CHECKING:
     from fleet.app.files import Generation
 
+# Codex takes no provider from a project, only from a profile in its home.
+START = {
+    "claude": "claude",
+    "codex": 'CODEX_HOME="$PWD/.codex" codex --profile fleet',
+    "opencode": "opencode",
+    "aider": "aider",
+}
 COLOURS = {"new": GOOD, "changed": MEH, "edited": BAD, "foreign": BAD, "obsolete": MEH}
 
 
@@ -106,7 +113,9 @@ def _next_steps(fleet: Fleet, targets: tuple[str, ...]) -> None:
     talk("\nNext:")
     if not fleet.is_direct:
         talk("  fleet gateway up")
-    talk(f"  source .env.subagent-fleet\n  {targets[0] if targets else 'claude'}")
+    talk("  source .env.subagent-fleet")
+    for target in targets or ("claude",):
+        talk(f"  {START[target]}")
 
 
 @click.command()

@@ -35,7 +35,7 @@ def up(config: Path, out: Path | None, as_json: bool) -> None:
         click.echo(f"no gateway is needed: {now.url} answers by itself")
     else:
         click.echo(f"the gateway answers on {now.url} (process {now.pid})")
-    talk("\nNext:\n  source .env.subagent-fleet\n  claude")
+    talk("\nNext:\n  source .env.subagent-fleet\nand start your agent in the same shell.")
 
 
 @gateway.command()

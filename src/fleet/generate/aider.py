@@ -7,7 +7,7 @@ import json
 from fleet.core import Fleet, Model
 from fleet.generate import yaml
 from fleet.generate.base import NOTICE, File
-from fleet.generate.codex import api_url, contexts, longest_answer
+from fleet.generate.endpoint import api_url, contexts, longest_answer
 from fleet.generate.roles import defaults
 
 CONFIG = ".aider.conf.yml"

@@ -11,6 +11,7 @@ from tomlkit.items import String
 
 from fleet.core import Agent, Fleet
 from fleet.generate.base import NOTICE, File
+from fleet.generate.endpoint import api_url, contexts, key_env
 from fleet.generate.roles import defaults
 
 PROVIDER = "fleet"
@@ -70,31 +71,3 @@ def _role(fleet: Fleet, agent: Agent) -> bytes:
 def _prose(text: str) -> String:
     """Lines stay lines. A reader of TOML may change a carriage return between them, so such a text is escaped whole."""
     return tomlkit.string(text, multiline="\n" in text and "\r" not in text)
-
-
-# What every CLI that speaks an OpenAI protocol needs to know; the other targets ask here.
-
-
-def api_url(fleet: Fleet) -> str:
-    return f"{fleet.base_url}/v1"
-
-
-def key_env(fleet: Fleet) -> str | None:
-    """The variable that holds the key: the gateway's, or in direct mode the node's own, if it has one."""
-    if not fleet.is_direct:
-        return fleet.gateway.master_key_env
-    return fleet.node_of(fleet.models[next(iter(fleet.agents.values())).model]).api_key_env
-
-
-def contexts(fleet: Fleet) -> dict[str, int]:
-    """The context window behind each name that is asked for; the smallest, where several models share the name."""
-    windows: dict[str, int] = {}
-    for model in fleet.within_reach():
-        asked = fleet.asked(model)
-        windows[asked] = min(model.context, windows.get(asked, model.context))
-    return windows
-
-
-def longest_answer(context: int) -> int:
-    """Tokens kept free for one answer: a quarter of the window, and never more than local models write well."""
-    return min(8192, context // 4)

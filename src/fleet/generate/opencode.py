@@ -6,7 +6,7 @@ import json
 
 from fleet.core import Agent, Fleet
 from fleet.generate.base import NOTICE, File
-from fleet.generate.codex import api_url, contexts, key_env, longest_answer
+from fleet.generate.endpoint import api_url, contexts, key_env, longest_answer
 from fleet.generate.roles import defaults
 from fleet.generate.yaml import front_matter
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -16,8 +17,12 @@ class _OneLine(_Dumper):  # type: ignore[misc]
         return True
 
 
+# Dashes that could end front matter, and what other readers, of YAML 1.2, take for a number (1e3, 0o17).
+TROUBLE = re.compile(r"---|^[-+.]?\d")
+
+
 def _text(dumper: Any, text: str) -> Any:
-    style = None if text.isprintable() and "---" not in text else '"'
+    style = None if text.isprintable() and not TROUBLE.search(text) else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
