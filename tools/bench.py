@@ -443,7 +443,7 @@ def row_data(row: Row) -> dict[str, object]:
 
 
 def memory() -> str | None:
-    """A directory in memory, unless $TMPDIR names another: a disk that others write to would be all that is measured."""
+    """A directory in memory, unless $TMPDIR names another: a disk that others use too would drown the difference."""
     shared = "/dev/shm"
     return shared if not os.environ.get("TMPDIR") and os.access(shared, os.W_OK) else None
 

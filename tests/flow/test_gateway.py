@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import socket
+import threading
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 
 from conftest import Run
 from fleet.gateway import environment
+from fleet.nodes.demonstration import Message, Reply
 from flow.conftest import Boxes
 from standins.proxy import watching
 
@@ -128,6 +132,55 @@ def test_a_stale_file_is_not_started(run: Run, boxes: Start, project: Path) -> N
     ran = run("gateway", "up")
     assert ran.code == 1
     assert "is not what fleet.yaml says now" in ran.err
+
+
+class Busy:
+    """A mind that takes its time and counts how many requests it had at once."""
+
+    def __init__(self) -> None:
+        self.lock, self.never = threading.Lock(), threading.Event()
+        self.now = self.peak = 0
+
+    def __call__(self, _: Message) -> Reply:
+        with self.lock:
+            self.now += 1
+            self.peak = max(self.peak, self.now)
+        self.never.wait(0.3)
+        with self.lock:
+            self.now -= 1
+        return Reply("done")
+
+
+@pytest.mark.litellm
+def test_over_max_parallel_requests_wait_and_none_is_refused(gateway: Run, boxes: Start, project: Path) -> None:
+    small, big = Busy(), Busy()
+    two = boxes(small, big)
+    text = (project / "fleet.yaml").read_text()
+    (project / "fleet.yaml").write_text(text.replace("context: 32768", "context: 32768, max_parallel: 2"))
+    gateway("generate")
+    up = gateway("gateway", "up")
+    assert up.code == 0, up.err
+    token = key(project)
+
+    def one(number: int) -> bool:
+        model = "claude-haiku-local" if number % 2 else "claude-sonnet-local"
+        return b"done" in ask(two, token, model, stream=number % 3 == 0)
+
+    with ThreadPoolExecutor(16) as crowd:
+        assert all(crowd.map(one, range(16)))
+    assert (small.peak, big.peak) == (1, 2)
+
+    for _ in range(4):
+        leave_at_once(two, token)
+    assert all(one(number) for number in range(6)), "a client that left holds no slot"
+
+
+def leave_at_once(boxes: Boxes, token: str) -> None:
+    """Send a whole request and hang up without waiting for the answer."""
+    body = {"model": "claude-haiku-local", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
+    client = http.client.HTTPConnection("127.0.0.1", boxes.port, timeout=10)
+    client.request("POST", "/v1/messages", json.dumps(body), {"authorization": f"Bearer {token}"})
+    client.close()
 
 
 @pytest.mark.litellm

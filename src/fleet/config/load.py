@@ -27,6 +27,7 @@ PLAIN_WORDS = {
     "a valid integer": "a whole number",
     "a valid number": "a number",
 }
+CLOUDS = {Kind.OPENROUTER, Kind.ANTHROPIC}
 MAX_BYTES = 16 * 1024 * 1024
 
 
@@ -224,7 +225,7 @@ def _check_model(document: Document, path: Path, part: dict[str, object], kind: 
 
 def _fleet(file: FleetFile, document: Document) -> Fleet:
     nodes = {name: _node(name, part) for name, part in file.nodes.items()}
-    models = {name: _model(name, part) for name, part in file.models.items()}
+    models = {name: _model(name, part, nodes.get(part.node)) for name, part in file.models.items()}
     agents = {name: _agent(name, part) for name, part in file.agents.items()}
     gateway = _gateway(file, document)
     fleet = Fleet(file.project.name, gateway, nodes, models, agents)
@@ -250,8 +251,9 @@ def _node(name: str, part: NodePart) -> Node:
     return Node(name, part.kind, bare, part.tags, key, part.memory_gb)
 
 
-def _model(name: str, part: ModelPart) -> Model:
-    limits = (part.context, part.timeout, part.max_parallel, part.keep_alive)
+def _model(name: str, part: ModelPart, node: Node | None) -> Model:
+    at_once = part.max_parallel or (None if node and node.kind in CLOUDS else 1)
+    limits = (part.context, part.timeout, at_once, part.keep_alive)
     return Model(name, part.node, part.model or part.ollama_model or "", part.litellm_alias, *limits)
 
 

@@ -130,7 +130,12 @@ class ModelPart(Part):
     )
     context: StrictInt = Field(8192, ge=256, le=100_000_000, description="Context window, in tokens.")
     timeout: StrictInt = Field(300, ge=1, le=86_400, description="Seconds one answer may take.")
-    max_parallel: StrictInt = Field(1, ge=1, le=10_000, description="Requests the node should run at once.")
+    max_parallel: StrictInt | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Requests that may run at once; more wait in the gateway. 1 by default, no limit in a cloud.",
+    )
     keep_alive: StrictInt | Line = Field(-1, description="How long Ollama keeps it loaded: -1 for ever, or 30m.")
 
 

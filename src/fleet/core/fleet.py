@@ -71,7 +71,7 @@ class Model:
     alias: str
     context: int
     timeout: int
-    max_parallel: int
+    max_parallel: int | None
     keep_alive: str | int = -1
 
 

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 from fleet.core import Fleet, FleetError, Kind
 from fleet.core.text import clean
 from fleet.gateway import environment, keys
-from fleet.generate import gateway_file
+from fleet.generate import gateway_file, litellm
+from fleet.generate.yaml import dump
 from fleet.host import files, locks, machine, process
 from fleet.host.http import Http, Unanswered
 
@@ -61,6 +62,7 @@ class Place:
         home = files.home()
         self.lock = home / "gateway" / f"{name}-{mark}.lock"
         self.record = self.lock.with_suffix(".json")
+        self.config = self.lock.with_suffix(".yaml")
         self.log = home / "logging" / f"gateway-{name}-{mark}.log"
 
     def is_free(self) -> bool:
@@ -90,7 +92,8 @@ def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
     try:
         _refuse_taken_port(fleet)
         place.record.unlink(missing_ok=True)
-        argv = [str(program), "--config", str(config.resolve()), "--host", fleet.gateway.host]
+        files.write(place.config, queueing(fleet), files.PRIVATE)
+        argv = [str(program), "--config", str(place.config), "--host", fleet.gateway.host]
         argv += ["--port", str(fleet.gateway.port)]
         files.private_dir(place.log.parent)
         started = process.detach(argv, child_environment(fleet, key, os.environ), place.log, keep=lock)
@@ -141,6 +144,7 @@ def child_environment(fleet: Fleet, key: str, environ: Mapping[str, str]) -> dic
     needed = [node.api_key_env for node in fleet.nodes.values() if node.api_key_env]
     passed = {name: environ[name] for name in (*PASSED_ON, *PROXIES, *needed) if name in environ}
     ours = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "PYTHONUNBUFFERED": "1"}
+    ours["PYTHONPATH"] = str(Path(__file__).parent / "callback")
     # A proxy for the outside world must not see what goes to your own machines.
     own = {
         "localhost",
@@ -150,6 +154,13 @@ def child_environment(fleet: Fleet, key: str, environ: Mapping[str, str]) -> dic
     ours["NO_PROXY"] = ours["no_proxy"] = ",".join(filter(None, [*given, *sorted(own)]))
     # LiteLLM also looks for its key under its own name, whatever the file says.
     return passed | ours | {"LITELLM_MASTER_KEY": key, fleet.gateway.master_key_env: key}
+
+
+def queueing(fleet: Fleet) -> bytes:
+    """The generated configuration with our queue in it, which a LiteLLM started by hand would not find."""
+    config = litellm.config(fleet)
+    config["litellm_settings"] = {**config["litellm_settings"], "callbacks": ["fleet_slots.slots"]}
+    return dump(config).encode()
 
 
 def _write_record(place: Place, fleet: Fleet, config: Path, pid: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from fleet.core import Fleet, Kind, Model, Node
 from fleet.generate.base import NOTICE, File
@@ -27,7 +28,7 @@ def render(fleet: Fleet) -> list[File]:
     return [File(PATH, f"# {NOTICE}\n{dump(config(fleet))}".encode())]
 
 
-def config(fleet: Fleet) -> dict[str, object]:
+def config(fleet: Fleet) -> dict[str, Any]:
     shared = _shared(fleet)
     return {
         "model_list": list(_model_list(fleet, shared)),
@@ -65,17 +66,18 @@ def _shared(fleet: Fleet) -> dict[str, list[Model]]:
 
 def _model_list(fleet: Fleet, shared: dict[str, list[Model]]) -> Iterator[dict[str, object]]:
     for model in fleet.models.values():
-        yield _deployment(model.alias, model, fleet.node_of(model))
+        yield _deployment(model.alias, model, fleet)
     for group in shared.values():
         for model in group:
-            yield _deployment(own_name(model), model, fleet.node_of(model))
+            yield _deployment(own_name(model), model, fleet)
     # Claude Code also asks for names of its own (dated ones, and opus): they stay on these machines too.
     heavy = defaults(fleet).heavy
     if CATCH_ALL not in {model.alias for model in fleet.models.values()}:
-        yield _deployment(CATCH_ALL, heavy, fleet.node_of(heavy))
+        yield _deployment(CATCH_ALL, heavy, fleet)
 
 
-def _deployment(name: str, model: Model, node: Node) -> dict[str, object]:
+def _deployment(name: str, model: Model, fleet: Fleet) -> dict[str, object]:
+    node = fleet.node_of(model)
     return {
         "model_name": name,
         "litellm_params": {
@@ -88,12 +90,20 @@ def _deployment(name: str, model: Model, node: Node) -> dict[str, object]:
         "model_info": {
             "id": f"{name}={model.name}@{node.name}",
             "node": node.name,
-            "node_slots": model.max_parallel,
+            **_slots(model, fleet.models_on(node)),
             "max_input_tokens": model.context,
             "disable_background_health_check": True,
             **({} if node.kind is Kind.OPENROUTER else {"input_cost_per_token": 0, "output_cost_per_token": 0}),
         },
     }
+
+
+def _slots(model: Model, neighbours: list[Model]) -> dict[str, object]:
+    """How many requests the model, and all models of its node together, may run at once; read by the gateway."""
+    caps = [neighbour.max_parallel for neighbour in neighbours]
+    if model.max_parallel is None:
+        return {}
+    return {"model_slots": model.max_parallel, "node_slots": max(cap for cap in caps if cap is not None)}
 
 
 def _api_base(node: Node) -> str:
