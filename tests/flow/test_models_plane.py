@@ -71,7 +71,7 @@ def test_help_loads_neither_engine_nor_server_nor_configuration(clean_env: dict[
     done = subprocess.run(argv, env=clean_env, cwd=project, capture_output=True, text=True, check=True)
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "click" in loaded
-    assert not loaded & {"pydantic", "httpx", "yaml", "litellm", "dbos", "asyncio", "tomlkit", "rich"}
+    assert not loaded & {"msgspec", "h11", "yaml", "litellm", "dbos", "asyncio", "tomlkit", "rich"}
 
 
 def test_invalid_files_exit_2_and_write_nothing(run: Run, boxes: Start, project: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,8 +14,6 @@ from fleet.generate.write import difference
 from fleet.host import files as disk
 
 __all__ = ["Cleaning", "Generation", "Only", "clean", "cleaning", "difference", "generate", "plan"]
-
-PLACEHOLDER = "not-made-yet"
 
 
 class Only(StrEnum):
@@ -31,6 +29,7 @@ class Generation:
     targets: tuple[str, ...]
     steps: tuple[write.Step, ...]
     ours: manifest.Manifest
+    key: str = field(repr=False)
 
     @property
     def stale(self) -> list[write.Step]:
@@ -46,10 +45,10 @@ def plan(fleet: Fleet, out: Path, targets: Sequence[str] = (), only: Only | None
     """What to write. Targets add to those this project already has; a project without any begins with claude."""
     ours = write.known(out)
     remembered = [name for name in TARGETS if name in {*ours.targets, *targets}] or ["claude"]
-    key = keys.stored(out) or PLACEHOLDER
+    key = keys.proposed(out)
     wanted = _wanted(fleet, remembered, key, only)
     kept = tuple(remembered) if only is None else ours.targets
-    return Generation(out, kept, tuple(write.plan(out, wanted, ours, whole=only is None)), ours)
+    return Generation(out, kept, tuple(write.plan(out, wanted, ours, whole=only is None)), ours, key)
 
 
 def _wanted(fleet: Fleet, targets: Sequence[str], key: str, only: Only | None) -> list[File]:
@@ -65,16 +64,13 @@ def _wanted(fleet: Fleet, targets: Sequence[str], key: str, only: Only | None) -
 def generate(
     fleet: Fleet, out: Path, targets: Sequence[str] = (), only: Only | None = None, *, force: bool = False
 ) -> Generation:
-    """Write the plan, after making the key when there is none yet."""
-    first = plan(fleet, out, targets, only)
-    blocked = [step for step in first.steps if step.change.blocks]
-    if blocked and not force:
-        raise write.in_the_way(blocked)
-    if not fleet.is_direct:
-        keys.ensure(out)
-    final = plan(fleet, out, targets, only)
-    write.apply(out, final.steps, final.targets, final.ours, force=force)
-    return final
+    """Write the plan, and with it the key when there is none yet."""
+    chosen = plan(fleet, out, targets, only)
+    write.refuse(out, chosen.steps, force=force)
+    if not fleet.is_direct and not keys.keep(out, chosen.key):
+        chosen = plan(fleet, out, targets, only)  # another fleet made the key in the meantime
+    write.apply(out, chosen.steps, chosen.targets, chosen.ours)
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from importlib import import_module
 import click
 
 from fleet import __version__
-from fleet.core import FleetError
 
 # name -> (module, attribute, what it does); one line a command, in the order of the help page
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
@@ -87,16 +86,19 @@ def main(args: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         return 130
-    except FleetError as problem:
-        return _explain(problem)
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader left; do not complain again while exiting
         return 141
     except Exception as problem:
+        return _explain(problem)
+
+
+def _explain(problem: Exception) -> int:
+    """Say what went wrong and what to do next; the exit code."""
+    from fleet.core import FleetError
+
+    if not isinstance(problem, FleetError):
         return _confess(problem)
-
-
-def _explain(problem: FleetError) -> int:
     click.echo(f"fleet: {problem.message}" if "\n" not in problem.message else problem.message, err=True)
     if problem.hint:
         click.echo(f"  next: {problem.hint}", err=True)

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import types
-import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path as FilePath
-
-from pydantic import BaseModel, ValidationError
 
 from fleet.config.document import Document, Path, Problem, dotted, parse
 from fleet.config.schema import AGENT_NAME, AgentPart, FleetFile, GatewayPart, ModelPart, NodePart
+from fleet.config.shape import fill, nearest
 from fleet.core import Agent, BadConfig, Fleet, Gateway, Kind, Model, Node, NotFound, Provider
 from fleet.core.text import clean, has_controls
 
 OPENROUTER = "https://openrouter.ai/api"
 SPEAKS_ANTHROPIC = {Kind.OLLAMA, Kind.VLLM, Kind.LMSTUDIO, Kind.LLAMACPP, Kind.ANTHROPIC}
-PLAIN_WORDS = {
-    "Input should be": "must be",
-    "String should": "must",
-    "a valid tuple": "a list",
-    "a valid string": "text",
-    "a valid integer": "a whole number",
-    "a valid number": "a number",
-}
 CLOUDS = {Kind.OPENROUTER, Kind.ANTHROPIC}
 MAX_BYTES = 16 * 1024 * 1024
 
@@ -83,85 +70,7 @@ def _shape(document: Document) -> FleetFile | None:
     _check_names(document, document.value)
     _check_references(document, document.value)
     _check_served(document, document.value)
-    try:
-        return FleetFile.model_validate(document.value)
-    except ValidationError as problem:
-        for error in problem.errors(include_url=False, include_input=False, include_context=True):
-            _report(document, typing.cast("dict[str, typing.Any]", error))
-        return None
-
-
-def _report(document: Document, error: dict[str, typing.Any]) -> None:
-    path = _in_document(tuple(error["loc"]), document, keep_last=error["type"] == "missing")
-    if any(known.path == path for known in document.problems):
-        return
-    match error["type"]:
-        case "extra_forbidden":
-            known = _known_keys(path[:-1])
-            document.problem(path, f"{dotted(path)} is not a known key{_nearest(str(path[-1]), known)}")
-        case "missing":
-            document.problem(path, f"{dotted(path)} is missing")
-        case "value_error":
-            document.problem(path, f"{dotted(path)} {error['ctx']['error']}")
-        case "enum":
-            expected = [word.strip("'") for word in error["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-            given = _at(document.value, path)
-            near = _nearest(given, expected) if isinstance(given, str) else ""
-            document.problem(path, f"{dotted(path)} must be one of {', '.join(expected)}{near}")
-        case _:
-            document.problem(path, f"{dotted(path)}: {_plain(error['msg'])}")
-
-
-def _plain(message: str) -> str:
-    message = re.sub(r"a valid dictionary.*", "a mapping", message)
-    for theirs, ours in PLAIN_WORDS.items():
-        message = message.replace(theirs, ours)
-    return message
-
-
-def _in_document(loc: Path, document: Document, *, keep_last: bool) -> Path:
-    """A location without what pydantic adds to it, the names of union members, and with a last step that is missing."""
-    path: Path = ()
-    for n, step in enumerate(loc):
-        if (*path, step) in document.places or (keep_last and n == len(loc) - 1):
-            path = (*path, step)
-    return path
-
-
-def _known_keys(path: Path) -> list[str]:
-    """The keys the schema allows at a path."""
-    part: object = FleetFile
-    for step in path:
-        if isinstance(part, type) and issubclass(part, BaseModel):
-            field = part.model_fields.get(str(step))
-            part = _strip_none(field.annotation) if field else None
-        elif typing.get_origin(part) is dict:
-            part = typing.get_args(part)[1]
-    if isinstance(part, type) and issubclass(part, BaseModel):
-        return list(part.model_fields)
-    return []
-
-
-def _strip_none(annotation: object) -> object:
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
-        return next(arg for arg in typing.get_args(annotation) if arg is not type(None))
-    return annotation
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    match = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {match[0]}?)" if match else ""
-
-
-def _at(value: object, path: Path) -> object:
-    for step in path:
-        if isinstance(value, dict):
-            value = value.get(step)
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        else:
-            return None
-    return value
+    return fill(FleetFile, document)
 
 
 def _section(value: dict[str, object], name: str) -> dict[str, object]:
@@ -191,7 +100,7 @@ def _check_references(document: Document, value: dict[str, object]) -> None:
             wanted = part.get(key) if isinstance(part, dict) else None
             if isinstance(wanted, str) and wanted not in known:
                 path = (section, name, key)
-                near = _nearest(wanted, known)
+                near = nearest(wanted, known)
                 document.problem(path, f"{dotted(path)} references unknown {key}: {clean(wanted)}{near}")
 
 

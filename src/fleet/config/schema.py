@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from msgspec import Meta, Struct
 
 from fleet.core import Kind, Provider
 from fleet.core.text import has_controls
@@ -76,89 +76,100 @@ def _host(text: str) -> str:
         raise ValueError("must be an address or a host name to listen on, such as 127.0.0.1") from None
 
 
-Line = Annotated[StrictStr, Field(max_length=300), AfterValidator(_one_line)]
-Prose = Annotated[StrictStr, Field(max_length=200_000), AfterValidator(_prose)]
-EnvName = Annotated[StrictStr, Field(max_length=100), AfterValidator(_env_name)]
+def _says(description: str) -> Meta:
+    return Meta(description=description)
 
 
-class Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+# A check is a function that returns the value, or raises ValueError with the words that follow the value's path.
+Line = Annotated[str, Meta(max_length=300, extra={"check": _one_line})]
+Prose = Annotated[str, Meta(max_length=200_000, extra={"check": _prose})]
+EnvName = Annotated[str, Meta(max_length=100, extra={"check": _env_name})]
+Alias = Annotated[str, Meta(max_length=300, extra={"check": _alias})]
+Host = Annotated[str, Meta(max_length=300, extra={"check": _host})]
+Endpoint = Annotated[str, Meta(max_length=500, extra={"check": _endpoint})]
+Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
-class GatewayPart(Part):
+class Part(Struct, frozen=True, forbid_unknown_fields=True):
+    """A mapping of fleet.yaml with a fixed set of keys."""
+
+
+class GatewayPart(Part, frozen=True, kw_only=True):
     """What agents talk to."""
 
-    provider: Provider = Field(
-        Provider.LITELLM, description="litellm: a LiteLLM proxy. direct: one node, no proxy, straight to its own API."
-    )
-    host: Annotated[StrictStr, AfterValidator(_host)] = Field("127.0.0.1", description="The address to listen on.")
-    port: StrictInt = Field(4000, ge=1, le=65535, description="The port to listen on.")
-    master_key_env: EnvName = Field(
-        "LITELLM_MASTER_KEY", description="The environment variable that carries the gateway's key."
+    provider: Annotated[
+        Provider, _says("litellm: a LiteLLM proxy. direct: one node, no proxy, straight to its own API.")
+    ] = Provider.LITELLM
+    host: Annotated[Host, _says("The address to listen on.")] = "127.0.0.1"
+    port: Annotated[Port, _says("The port to listen on.")] = 4000
+    master_key_env: Annotated[EnvName, _says("The environment variable that carries the gateway's key.")] = (
+        "LITELLM_MASTER_KEY"
     )
 
 
-class ProjectPart(Part):
+class ProjectPart(Part, frozen=True, kw_only=True):
     """What this fleet is called."""
 
-    name: Line = Field(description="The name of the project.")
-    gateway: GatewayPart | None = Field(None, description="The same as `gateway` at the top level.")
+    name: Annotated[Line, _says("The name of the project.")]
+    gateway: Annotated[GatewayPart | None, _says("The same as `gateway` at the top level.")] = None
 
 
-class NodePart(Part):
+class NodePart(Part, frozen=True, kw_only=True):
     """A machine that serves models."""
 
-    endpoint: Annotated[StrictStr, Field(max_length=500), AfterValidator(_endpoint)] | None = Field(
-        None, description="Where it answers, such as http://192.168.1.50:11434. OpenRouter needs none."
-    )
-    kind: Kind = Field(Kind.OLLAMA, description="What it speaks.")
-    tags: tuple[Line, ...] = Field((), description="Words of your own, shown by status.")
-    api_key_env: EnvName | None = Field(
-        None, description="The environment variable that holds its API key. The key itself never stands here."
-    )
-    memory_gb: float | None = Field(None, gt=0, le=100_000, description="Memory for models, checked by doctor.")
+    endpoint: Annotated[
+        Endpoint | None, _says("Where it answers, such as http://192.168.1.50:11434. OpenRouter needs none.")
+    ] = None
+    kind: Annotated[Kind, _says("What it speaks.")] = Kind.OLLAMA
+    tags: Annotated[tuple[Line, ...], _says("Words of your own, shown by status.")] = ()
+    api_key_env: Annotated[
+        EnvName | None, _says("The environment variable that holds its API key. The key itself never stands here.")
+    ] = None
+    memory_gb: Annotated[
+        Annotated[float, Meta(gt=0, le=100_000)] | None, _says("Memory for models, checked by doctor.")
+    ] = None
 
 
-class ModelPart(Part):
+class ModelPart(Part, frozen=True, kw_only=True):
     """An LLM on a node."""
 
-    node: StrictStr = Field(description="The node that serves it.")
-    ollama_model: Line | None = Field(None, description="The name Ollama knows it by, such as qwen2.5-coder:7b.")
-    model: Line | None = Field(None, description="The name the node knows it by, for any kind of node.")
-    litellm_alias: Annotated[StrictStr, Field(max_length=300), AfterValidator(_alias)] = Field(
-        description="The name agents ask for, such as claude-sonnet-local."
-    )
-    context: StrictInt = Field(8192, ge=256, le=100_000_000, description="Context window, in tokens.")
-    timeout: StrictInt = Field(300, ge=1, le=86_400, description="Seconds one answer may take.")
-    max_parallel: StrictInt | None = Field(
-        None,
-        ge=1,
-        le=10_000,
-        description="Requests that may run at once; more wait in the gateway. 1 by default, no limit in a cloud.",
-    )
-    keep_alive: StrictInt | Line = Field(-1, description="How long Ollama keeps it loaded: -1 for ever, or 30m.")
+    node: Annotated[str, _says("The node that serves it.")]
+    ollama_model: Annotated[Line | None, _says("The name Ollama knows it by, such as qwen2.5-coder:7b.")] = None
+    model: Annotated[Line | None, _says("The name the node knows it by, for any kind of node.")] = None
+    litellm_alias: Annotated[Alias, _says("The name agents ask for, such as claude-sonnet-local.")]
+    context: Annotated[int, Meta(ge=256, le=100_000_000, description="Context window, in tokens.")] = 8192
+    timeout: Annotated[int, Meta(ge=1, le=86_400, description="Seconds one answer may take.")] = 300
+    max_parallel: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        _says("Requests that may run at once; more wait in the gateway. 1 by default, no limit in a cloud."),
+    ] = None
+    keep_alive: Annotated[int | Line, _says("How long Ollama keeps it loaded: -1 for ever, or 30m.")] = -1
 
 
-class AgentPart(Part):
+class AgentPart(Part, frozen=True, kw_only=True):
     """A role, and the model it thinks with."""
 
-    model: StrictStr = Field(description="The model it thinks with.")
-    description: Prose = Field(description="When this agent should be used.")
-    tools: tuple[Line, ...] = Field((), description="Tools it may use; none listed means the agent CLI's default.")
-    prompt: Prose | None = Field(None, description="Its instructions.")
+    model: Annotated[str, _says("The model it thinks with.")]
+    description: Annotated[Prose, _says("When this agent should be used.")]
+    tools: Annotated[tuple[Line, ...], _says("Tools it may use; none listed means the agent CLI's default.")] = ()
+    prompt: Annotated[Prose | None, _says("Its instructions.")] = None
 
 
-class FleetFile(Part):
+class FleetFile(Part, frozen=True, kw_only=True):
     """One file that says which model on which machine each agent role thinks with."""
 
     project: ProjectPart
-    gateway: GatewayPart | None = Field(None, description="The same as `project.gateway`.")
-    nodes: dict[str, NodePart] = Field(description="Machines that serve models, by name.")
-    models: dict[str, ModelPart] = Field(description="LLMs on those machines, by name.")
-    agents: dict[str, AgentPart] = Field(description="Roles and the models they think with, by name.")
+    gateway: Annotated[GatewayPart | None, _says("The same as `project.gateway`.")] = None
+    nodes: Annotated[dict[str, NodePart], _says("Machines that serve models, by name.")]
+    models: Annotated[dict[str, ModelPart], _says("LLMs on those machines, by name.")]
+    agents: Annotated[dict[str, AgentPart], _says("Roles and the models they think with, by name.")]
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of fleet.yaml, for editors."""
-    schema = FleetFile.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "fleet.yaml"}
+    import msgspec.json
+
+    schema = msgspec.json.schema(FleetFile)
+    root = schema["$defs"].pop("FleetFile")
+    about = {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "title": "fleet.yaml"}
+    return {**about, "$defs": schema["$defs"]}

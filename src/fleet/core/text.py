@@ -14,4 +14,6 @@ def clean(text: str, limit: int = 200) -> str:
 
 
 def has_controls(text: str, *, allow: str = "") -> bool:
+    if text.translate(dict.fromkeys(map(ord, allow))).isprintable():
+        return False
     return any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} and c not in allow for c in text)

@@ -22,15 +22,14 @@ def stored(out: Path) -> str | None:
     return content.decode(errors="replace").strip() or None if content is not None else None
 
 
-def ensure(out: Path) -> str:
-    """The project's key; made when there is none."""
-    fresh = f"sk-fleet-{secrets.token_urlsafe(32)}"
-    if stored(out) is None:
-        files.create(out / PATH, f"{fresh}\n".encode(), files.PRIVATE)
-    key = stored(out)
-    if key is None:
-        raise FleetError(f"{out / PATH} is empty", hint=f"rm {out / PATH}")
-    return key
+def proposed(out: Path) -> str:
+    """The project's key, or one it could have."""
+    return stored(out) or f"sk-fleet-{secrets.token_urlsafe(32)}"
+
+
+def keep(out: Path, key: str) -> bool:
+    """Make this the project's key, unless it has another one by now."""
+    return stored(out) == key or files.create(out / PATH, f"{key}\n".encode(), files.PRIVATE)
 
 
 def chosen(fleet: Fleet, out: Path, environ: Mapping[str, str] = os.environ) -> str | None:

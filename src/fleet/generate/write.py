@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -30,10 +31,9 @@ def known(out: Path) -> Manifest:
 
 def plan(out: Path, wanted: Sequence[File], ours: Manifest, *, whole: bool = True) -> list[Step]:
     """What writing these files would do. `whole`: files of ours that are no longer wanted are obsolete."""
-    steps = [_step(out, file.path, file, ours) for file in wanted]
-    if whole:
-        gone = [path for path in ours.hashes if path not in {file.path for file in wanted}]
-        steps += [_step(out, path, None, ours) for path in gone]
+    files: dict[str, File | None] = dict.fromkeys(ours.hashes) if whole else {}
+    files |= {file.path: file for file in wanted}
+    steps = (_step(out, path, files[path], ours) for path in sorted(files, key=lambda p: files[p] is None))
     return [step for step in steps if step is not None]
 
 
@@ -44,23 +44,34 @@ def _step(out: Path, path: str, file: File | None, ours: Manifest) -> Step | Non
 
 
 def _look(out: Path, path: str) -> tuple[bytes | None, bool]:
-    """What stands at the path, and whether it is a plain file inside the directory."""
-    place = out / path
-    if not place.parent.resolve().is_relative_to(out.resolve()):
+    """What stands at the path, and whether it is a plain file inside the project."""
+    if not is_inside(out, path):
         return b"", False
     try:
-        return disk.read(place), True
+        return disk.read(out / path), True
     except OSError:
         return b"", False
 
 
-def apply(out: Path, steps: Sequence[Step], targets: Iterable[str], ours: Manifest, *, force: bool) -> None:
-    """Write the plan. Refuses as a whole, before the first byte, when somebody else's file is in the way."""
+def is_inside(out: Path, path: str) -> bool:
+    """Whether the path stays in the project: no step upwards, and no directory on the way that is a link."""
+    steps = path.split("/")
+    if os.path.isabs(path) or any(step in ("", ".", "..") for step in steps):
+        return False
+    return not any(os.path.islink(os.path.join(out, *steps[:n])) for n in range(1, len(steps)))
+
+
+def refuse(out: Path, steps: Sequence[Step], *, force: bool) -> None:
+    """Raise when the plan must not be carried out: somebody else's file is in the way, or it leads elsewhere."""
     blocked = [step for step in steps if step.change.blocks]
     if blocked and not force:
         raise in_the_way(blocked)
     for step in steps:
         _refuse_impossible(out, step.path)
+
+
+def apply(out: Path, steps: Sequence[Step], targets: Iterable[str], ours: Manifest) -> None:
+    """Write the plan."""
     written = {step.path: step.wanted.content for step in steps if step.wanted}
     # The record goes first: a file that it names and that is not there yet is simply new the next time.
     removed = [step.path for step in steps if step.change is Change.OBSOLETE]
@@ -73,9 +84,8 @@ def apply(out: Path, steps: Sequence[Step], targets: Iterable[str], ours: Manife
 
 def _refuse_impossible(out: Path, path: str) -> None:
     """What even --force does not do: leave the project through a link, or replace a directory."""
-    parent = (out / path).parent.resolve()
-    if not parent.is_relative_to(out.resolve()):
-        raise FleetError(f"{path} leads out of the project, to {parent}", hint="replace the link by a directory")
+    if not is_inside(out, path):
+        raise FleetError(f"{path} leads out of the project", hint="replace the link on its way by a directory")
     if (out / path).is_dir() and not (out / path).is_symlink():
         raise FleetError(f"{path} is a directory, and a file must stand there", hint="move it away")
 
@@ -94,6 +104,8 @@ def _write(out: Path, step: Step) -> None:
 
 def remove(out: Path, path: str) -> None:
     """Remove a file, and the directories that it leaves empty."""
+    if not is_inside(out, path):
+        return
     (out / path).unlink(missing_ok=True)
     for parent in (out / path).parents:
         if parent == out or not parent.is_dir() or any(parent.iterdir()):

@@ -34,9 +34,13 @@ def create(path: Path, content: bytes, mode: int = SHARED) -> bool:
 @contextmanager
 def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
     """The content in a whole file beside the path, gone afterwards."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.parent / f".{path.name[:100]}.{secrets.token_hex(4)}"
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        fd = os.open(draft, flags, mode)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(draft, flags, mode)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)

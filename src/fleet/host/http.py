@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping
@@ -11,8 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
+import h11
 
 MAX_BODY = 4 * 1024 * 1024
 
@@ -58,25 +60,26 @@ class Answer:
 
 
 class Http:
-    """One client for many machines; use it as an async context manager."""
+    """Asks many machines at once; use it as an async context manager. The timeout counts from the moment it is entered.
+
+    No redirect is followed, and no proxy of the environment is used: what is meant for a machine on your own network
+    must not be sent anywhere else.
+    """
 
     def __init__(self, timeout: float = 5.0, *, tls: bool = True) -> None:
         self.timeout = timeout
         self._tls = tls
+        self._context: ssl.SSLContext | None = None
+        self._until = 0.0
 
     async def __aenter__(self) -> Http:
         asyncio.get_running_loop().set_default_executor(_DaemonThreads())
-        self._client = httpx.AsyncClient(
-            verify=ssl.create_default_context() if self._tls else False,
-            timeout=None,  # noqa: S113 - asyncio.timeout bounds the whole exchange, a drip of bytes included
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
-            trust_env=False,  # a LAN address must never be sent to a proxy
-            headers={"accept-encoding": "identity", "user-agent": "fleet"},
-        )
+        self._context = ssl.create_default_context() if self._tls else None
+        self._until = asyncio.get_running_loop().time() + self.timeout
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._client.aclose()
+        """Every exchange closes its own connection."""
 
     async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
         return await self.ask("GET", url, headers=headers)
@@ -95,19 +98,62 @@ class Http:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Answer:
-        """One whole answer within the timeout, or Unanswered. Redirects are not followed."""
+        """One whole answer in time, a drip of bytes included; or Unanswered. A timeout given here is for this one."""
         limit = self.timeout if timeout is None else timeout
+        until = self._until if timeout is None else asyncio.get_running_loop().time() + timeout
+        request = b"" if body is None else json.dumps(body).encode()
         try:
-            async with asyncio.timeout(limit):
-                async with self._client.stream(method, url, json=body, headers=headers) as response:
-                    answer = Answer(response.status_code, await _bounded(response))
+            async with asyncio.timeout_at(until):
+                answer = await self._exchange(method, url, request, headers or {})
         except TimeoutError:
             raise Unanswered(Cause.TIMED_OUT, f"no whole answer within {limit:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as problem:
+        except (h11.ProtocolError, OSError, UnicodeError) as problem:
             raise _explain(problem) from problem
         if answer.status >= 300:
             raise _refusal(answer.status)
         return answer
+
+    async def _exchange(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        parts = urlsplit(url)
+        tls = self._context if parts.scheme == "https" else None
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+        try:
+            target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+            wire = h11.Connection(h11.CLIENT)
+            writer.write(_request(wire, method, target, body, {"host": parts.netloc, **headers}))
+            return await _answer(wire, reader)
+        finally:
+            writer.transport.abort()
+
+
+def _request(wire: h11.Connection, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    lines = {"accept": "*/*", "accept-encoding": "identity", "connection": "close", "user-agent": "fleet", **headers}
+    if body:
+        lines |= {"content-type": "application/json", "content-length": str(len(body))}
+    events = [h11.Request(method=method, target=target, headers=list(lines.items())), h11.EndOfMessage()]
+    if body:
+        events.insert(1, h11.Data(data=body))
+    return b"".join(wire.send(event) or b"" for event in events)
+
+
+async def _answer(wire: h11.Connection, reader: asyncio.StreamReader) -> Answer:
+    """Read one whole answer, up to the limit."""
+    status, body = 0, bytearray()
+    while True:
+        match wire.next_event():
+            case h11.NEED_DATA:
+                wire.receive_data(await reader.read(65536))
+            case h11.Response(status_code=status):
+                pass
+            case h11.Data(data=data):
+                body += data
+                if len(body) > MAX_BODY:
+                    raise Unanswered(Cause.TOO_LARGE, f"more than {MAX_BODY // 1024**2} MiB")
+            case h11.EndOfMessage():
+                return Answer(status, bytes(body))
+            case h11.ConnectionClosed():
+                raise h11.RemoteProtocolError("closed before it answered")
 
 
 def _refusal(status: int) -> Unanswered:
@@ -118,31 +164,21 @@ def _refusal(status: int) -> Unanswered:
     return Unanswered(Cause.HTTP_ERROR, f"HTTP {status}", status)
 
 
-async def _bounded(response: httpx.Response) -> bytes:
-    chunks = bytearray()
-    async for chunk in response.aiter_raw():
-        chunks += chunk
-        if len(chunks) > MAX_BODY:
-            raise Unanswered(Cause.TOO_LARGE, f"more than {MAX_BODY // 1024**2} MiB")
-    return bytes(chunks)
-
-
 def _explain(problem: Exception) -> Unanswered:
-    """Name what happened; httpx wraps the system's error several layers deep."""
-    layers: list[BaseException] = [problem]
-    while (inner := layers[-1].__cause__ or layers[-1].__context__) and len(layers) < 10:
-        layers.append(inner)
-    for layer in layers:
-        name, text = type(layer).__name__, str(layer)
-        if isinstance(layer, ConnectionRefusedError) or "Connection refused" in text:
+    match problem:
+        case ConnectionRefusedError():
             return Unanswered(Cause.REFUSED, "nothing listens there")
-        if name == "gaierror":
+        case socket.gaierror() | UnicodeError():
             return Unanswered(Cause.NO_SUCH_HOST, "the name does not resolve")
-        if isinstance(layer, ssl.SSLError):
-            return Unanswered(Cause.TLS, layer.reason or "handshake failed")
-    if isinstance(problem, (httpx.RemoteProtocolError, httpx.DecodingError)):
-        return Unanswered(Cause.BROKEN, "what answers does not speak HTTP, or hung up")
-    return Unanswered(Cause.BROKEN, type(problem).__name__)
+        case ssl.SSLError():
+            return Unanswered(Cause.TLS, problem.reason or "handshake failed")
+        case h11.ProtocolError():
+            return Unanswered(Cause.BROKEN, "what answers does not speak HTTP, or hung up")
+        case OSError() if "Connect call failed" in str(problem):
+            # Several addresses were tried (localhost has two), and none took the call.
+            return Unanswered(Cause.REFUSED, "nothing listens there")
+        case _:
+            return Unanswered(Cause.BROKEN, getattr(problem, "strerror", None) or type(problem).__name__)
 
 
 class _DaemonThreads(ThreadPoolExecutor):

@@ -1,0 +1,146 @@
+"""From plain values to typed parts: every value that does not fit becomes a problem, and none hides another."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterable
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from fleet.config.document import Document, Path, dotted
+from fleet.config.schema import Part
+
+WORDS = {"int": "a whole number", "float": "a number", "str": "text", "int | str": "a whole number or text"}
+MISFIT = object()
+P = TypeVar("P", bound=Part)
+
+
+def fill(kind: type[P], document: Document) -> P | None:
+    """The document as a part; None when something in it does not fit, which is then among its problems."""
+    known = len(document.problems)
+    built = _part(kind, document.value, (), document)
+    return built if len(document.problems) == known and isinstance(built, kind) else None
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` (did you mean …?)`, when something is near."""
+    match = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {match[0]}?)" if match else ""
+
+
+def _part(kind: type[Part], value: object, path: Path, document: Document) -> object:
+    if not isinstance(value, dict):
+        document.problem(path, f"{dotted(path)} must be a mapping")
+        return MISFIT
+    fields = _fields(kind)
+    for key in value.keys() - fields.keys():
+        document.problem((*path, key), f"{dotted((*path, key))} is not a known key{nearest(key, fields)}")
+    for name, field in fields.items():
+        if name not in value and field.required:
+            document.problem((*path, name), f"{dotted((*path, name))} is missing")
+    given = {key: _value(fields[key].type, value[key], (*path, key), document) for key in value if key in fields}
+    complete = all(field.name in given or not field.required for field in fields.values())
+    return kind(**given) if complete and MISFIT not in given.values() else MISFIT
+
+
+@cache
+def _fields(kind: type[Part]) -> dict[str, structs.FieldInfo]:
+    return {field.name: field for field in structs.fields(kind)}
+
+
+def _value(kind: Any, value: object, path: Path, document: Document) -> object:
+    """One value of any type that the schema uses."""
+    if value is None and _allows_none(kind):
+        return None
+    kind = _bare(kind)
+    if isinstance(kind, type) and issubclass(kind, Part):
+        return _part(kind, value, path, document)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return _choice(kind, value, path, document)
+    if typing.get_origin(kind) is dict:
+        return _mapping(typing.get_args(kind)[1], value, path, document)
+    if typing.get_origin(kind) is tuple:
+        return _list(typing.get_args(kind)[0], value, path, document)
+    return _leaf(kind, value, path, document)
+
+
+def _bare(kind: Any) -> Any:
+    """The type without `| None` and, unless it is a leaf with limits of its own, without what is noted beside it."""
+    inner = _unannotated(kind)
+    if typing.get_origin(inner) in (typing.Union, UnionType):
+        members = [member for member in typing.get_args(inner) if member is not type(None)]
+        return _bare(members[0]) if len(members) == 1 else inner
+    return kind if inner in (int, float, str) else inner
+
+
+def _unannotated(kind: Any) -> Any:
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
+
+
+def _allows_none(kind: Any) -> bool:
+    return type(None) in typing.get_args(_unannotated(kind))
+
+
+def _choice(kind: type[StrEnum], value: object, path: Path, document: Document) -> object:
+    known = [str(member) for member in kind]
+    if value in known:
+        return kind(value)
+    near = nearest(value, known) if isinstance(value, str) else ""
+    document.problem(path, f"{dotted(path)} must be one of {', '.join(known)}{near}")
+    return MISFIT
+
+
+def _mapping(kind: Any, value: object, path: Path, document: Document) -> object:
+    if not isinstance(value, dict):
+        document.problem(path, f"{dotted(path)} must be a mapping")
+        return MISFIT
+    built = {key: _value(kind, item, (*path, key), document) for key, item in value.items()}
+    return MISFIT if MISFIT in built.values() else built
+
+
+def _list(kind: Any, value: object, path: Path, document: Document) -> object:
+    if not isinstance(value, list):
+        document.problem(path, f"{dotted(path)} must be a list")
+        return MISFIT
+    built = tuple(_value(kind, item, (*path, n), document) for n, item in enumerate(value))
+    return MISFIT if MISFIT in built else built
+
+
+def _leaf(kind: Any, value: object, path: Path, document: Document) -> object:
+    try:
+        return _checked(kind, msgspec.convert(value, kind, strict=True))
+    except msgspec.ValidationError as problem:
+        document.problem(path, f"{dotted(path)} must be {_plain(str(problem))}")
+    except ValueError as problem:
+        document.problem(path, f"{dotted(path)} {problem}")
+    return MISFIT
+
+
+def _checked(kind: Any, value: Any) -> Any:
+    """Apply the check that stands beside a type; of a union, that of its text member."""
+    if typing.get_origin(kind) in (typing.Union, UnionType):
+        texts = [member for member in typing.get_args(kind) if _unannotated(member) is str]
+        return _checked(texts[0], value) if isinstance(value, str) else value
+    for note in typing.get_args(kind)[1:]:
+        check = (note.extra or {}).get("check")
+        value = check(value) if check else value
+    return value
+
+
+def _plain(problem: str) -> str:
+    """`Expected `int` <= 65535` in words."""
+    found = re.match(r"Expected `([^`]+)`(?: of length)?(?: (<=|>=|>) (\d+(?:\.\d+)?))?", problem)
+    if not found:
+        return problem
+    words = WORDS.get(found[1].removesuffix(" | null"), found[1])
+    if "of length" in problem:
+        return f"at most {found[3]} characters long"
+    limit = {"<=": "at most", ">=": "at least", ">": "more than"}.get(found[2] or "")
+    return f"{words}, {limit} {found[3].removesuffix('.0')}" if limit else words
