@@ -1,0 +1,58 @@
+"""The real parts are the ones we pinned: a test that passes against another version says nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import parts
+from fleet.gateway import environment
+
+
+def version(program: Path, home: Path, *words: str) -> str:
+    env = {"PATH": f"{parts.find('node').bin}:{os.defpath}", "HOME": str(home), "OLLAMA_HOST": "127.0.0.1:9"}
+    argv = [str(program), *(words or ("--version",))]
+    done = subprocess.run(
+        argv, env=env, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.agents
+@pytest.mark.parametrize(
+    ("program", "package"),
+    [("claude", "@anthropic-ai/claude-code"), ("codex", "@openai/codex"), ("opencode", "opencode-ai")],
+)
+def test_the_agents_are_those_of_the_lock(program: str, package: str, tmp_path: Path) -> None:
+    assert parts.npm_version(package) in version(parts.find("agents").bin / program, tmp_path)
+
+
+@pytest.mark.bd
+def test_beads_starts(tmp_path: Path) -> None:
+    assert parts.find("bd").version in version(parts.find("bd").bin / "bd", tmp_path, "version")
+    said = version(parts.find("bd").bin / "bd", tmp_path, "init", "--quiet", "--prefix", "t")
+    assert (tmp_path / ".beads").is_dir(), said
+
+
+@pytest.mark.ollama
+def test_ollama_and_its_model_are_there(tmp_path: Path) -> None:
+    assert "version" in version(parts.find("ollama").bin / "ollama", tmp_path)
+    assert (parts.find("smollm2").home / "model.gguf").read_bytes()[:4] == b"GGUF"
+
+
+@pytest.mark.litellm
+def test_litellm_is_the_one_of_the_lock() -> None:
+    found = sorted(environment.directory().glob("lib/python*/site-packages/litellm-*.dist-info"))
+    assert [path.name for path in found] == [f"litellm-{environment.version()}.dist-info"]
+
+
+def test_no_lock_names_where_packages_come_from() -> None:
+    locks = [*parts.LOCKS.glob("*.txt"), parts.LOCKS / "npm" / "package-lock.json"]
+    for lock in [*locks, Path(environment.__file__).with_name("litellm.txt")]:
+        assert "://" not in lock.read_text().replace('"url": "https://', ""), lock
+    packages = json.loads((parts.LOCKS / "npm" / "package-lock.json").read_text())["packages"]
+    assert all("resolved" not in package for package in packages.values())
