@@ -75,7 +75,6 @@ def clean_env(tmp_path: Path) -> dict[str, str]:
         "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"),
         "LANG": "C.UTF-8",
         "OLLAMA_HOST": "127.0.0.1:9",
-        "FLEET_DEBUG": "1",
     }
 
 

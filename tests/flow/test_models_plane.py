@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import fleet
 from conftest import Run
 from flow.conftest import Boxes
+from standins import bad_nodes
 
 Start = Callable[..., Boxes]
 GENERATED = {
@@ -177,7 +184,7 @@ def test_a_link_is_not_written_through(run: Run, boxes: Start, project: Path, tm
     assert ran.code == 1
     assert "foreign" in ran.err
     forced = run("generate", "--force")
-    assert (forced.code, "leads out of the project" in forced.err) == (1, True)
+    assert (forced.code, "leads through a link" in forced.err) == (1, True)
     assert run("generate", "--litellm-only", "--force").code == 0
     assert (outside / "precious").read_text() == "precious"
     assert not (project / "litellm_config.yaml").is_symlink()
@@ -347,3 +354,190 @@ def test_the_demonstration_runs_with_nothing_installed(run: Run, clean_env: dict
     assert "planner -> small-box" in ran.out
     assert files(project) == {}
     assert not Path(clean_env["FLEET_HOME"]).exists(), "nothing is kept"
+
+
+def test_a_generate_that_was_cut_short_is_finished_by_the_next(run: Run, boxes: Start, project: Path) -> None:
+    """Whatever file the first one did not come to: what it left is ours, old or new."""
+    boxes()
+    run("generate")
+    text = (project / "fleet.yaml").read_text().replace("You plan.", "You plan well.").replace("16384", "8192")
+    before = files(project)
+    (project / "fleet.yaml").write_text(text)
+    run("generate")
+    after = files(project)
+    changed = [path for path in GENERATED if before[path] != after[path]]
+    assert len(changed) == 2
+    record = json.loads(before[".subagent-fleet/manifest.json"])
+    for path, hashes in json.loads(after[".subagent-fleet/manifest.json"])["files"].items():
+        record["files"][path] += hashes  # as it stands while files are being replaced
+    for done in range(len(changed) + 1):
+        (project / ".subagent-fleet/manifest.json").write_text(json.dumps(record))
+        for n, path in enumerate(changed):
+            (project / path).write_bytes((after if n < done else before)[path])
+        ran = run("generate")
+        assert ran.code == 0, ran.err
+        assert files(project) == after
+
+
+def test_a_failure_half_way_is_finished_by_the_next(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    run("generate")
+    (project / ".claude").rename(project / "aside")
+    (project / ".claude").write_text("a file in the way")
+    text = (project / "fleet.yaml").read_text()
+    (project / "fleet.yaml").write_text(text.replace("You plan.", "You plan well.").replace("16384", "8192"))
+    ran = run("generate", "--force")
+    assert (ran.code, "is a file, and a directory must stand there" in ran.err) == (1, True)
+    (project / ".claude").unlink()
+    (project / "aside").rename(project / ".claude")
+    assert run("generate").code == 0
+
+
+@pytest.mark.parametrize(
+    "command", [["generate"], ["generate", "--force"], ["discover", "--write"], ["init", "--force"]]
+)
+def test_a_link_in_place_of_our_own_directory_is_refused(
+    run: Run, boxes: Start, project: Path, tmp_path: Path, command: list[str]
+) -> None:
+    boxes()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project / ".subagent-fleet").symlink_to(outside)
+    ran = run(*command)
+    assert ran.code == 1
+    assert "is not a directory of ours" in ran.err
+    assert list(outside.iterdir()) == []
+
+
+def test_a_forged_manifest_deletes_nothing(run: Run, boxes: Start, project: Path, tmp_path: Path) -> None:
+    boxes()
+    run("generate")
+    (project / "precious.txt").write_text("precious")
+    (tmp_path / "outside.txt").write_text("precious")
+    record = json.loads((project / ".subagent-fleet/manifest.json").read_text())
+    hashed = hashlib.sha256(b"precious").hexdigest()
+    for path in ("precious.txt", "../outside.txt", str(tmp_path / "outside.txt"), ".claude/agents/../../precious.txt"):
+        record["files"][path] = [hashed]
+    (project / ".subagent-fleet/manifest.json").write_text(json.dumps(record))
+    assert run("generate").code == 0
+    (project / ".subagent-fleet/manifest.json").write_text(json.dumps(record))
+    assert run("clean", "--yes").code == 0
+    assert (project / "precious.txt").exists()
+    assert (tmp_path / "outside.txt").exists()
+
+
+def test_what_strangers_wrote_cannot_steer_the_terminal(run: Run, boxes: Start, project: Path) -> None:
+    two = boxes()
+    two.small.models = ("demo:7b", "evil\x1b]0;owned\x07")
+    (project / "litellm_config.yaml").write_text("\x1b]0;owned\x07")
+    shown = [run("discover"), run("status"), run("generate", "--diff"), run("generate")]
+    text = (project / "fleet.yaml").read_text()
+    (project / "fleet.yaml").write_text(text + '"a\\e]0;owned\\a": 1\n')
+    shown += [run("validate"), run("warmup", "--agent", "\x1b[2J")]
+    assert all("\x1b" not in ran.out + ran.err and "\x07" not in ran.out + ran.err for ran in shown)
+
+
+def test_the_key_file_must_not_be_empty(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    run("generate")
+    (project / ".subagent-fleet/master.key").write_text("")
+    ran = run("generate")
+    assert (ran.code, "is empty" in ran.err) == (1, True)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "/dev/zero", "latin-1"])
+def test_a_fleet_file_that_is_no_file_is_refused(run: Run, project: Path, kind: str) -> None:
+    path = project / "odd.yaml"
+    match kind:
+        case "fifo":
+            os.mkfifo(path)
+        case "directory":
+            path.mkdir()
+        case "/dev/zero":
+            path = Path(kind)
+        case _:
+            path.write_bytes("name: \xe4".encode(kind))
+    assert run("validate", "--config", path, timeout=30).code == 2
+
+
+def test_doctor_runs_nothing_that_a_repository_names(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    run("generate")
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    trap = project / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {project}/sprung\n")
+    trap.chmod(0o755)
+    for setting in ("core.fsmonitor", "core.hooksPath", "core.pager"):
+        subprocess.run(["git", "-C", str(project), "config", setting, str(trap)], check=True)
+    run("doctor")
+    assert not (project / "sprung").exists()
+
+
+def test_claude_only_and_litellm_only_write_their_own_part(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    assert run("generate", "--claude-only").code == 0
+    assert not GENERATED & set(files(project)) - {p for p in GENERATED if p.startswith(".claude/")}
+    assert run("generate", "--litellm-only").code == 0
+    assert (project / "litellm_config.yaml").exists()
+    assert not (project / ".env.subagent-fleet").exists()
+    assert run("generate", "--target", "codex").code == 0
+    assert (project / ".claude/agents/planner.md").exists(), "a target that was written once stays"
+
+
+def test_nodes_are_warmed_in_parallel(run: Run, boxes: Start) -> None:
+    """Each node waits until the other has been asked: one after the other would never end."""
+    both = threading.Barrier(2)
+    two = boxes()
+
+    class Meeting(dict[str, Any]):
+        def __setitem__(self, key: str, value: Any) -> None:
+            both.wait(timeout=60)
+            super().__setitem__(key, value)
+
+    two.small.loaded, two.big.loaded = Meeting(), Meeting()
+    assert run("warmup").code == 0
+
+
+def test_a_server_that_says_yes_to_everything_warms_nothing(run: Run, boxes: Start, project: Path) -> None:
+    two = boxes()
+    page = bad_nodes.answer("200 OK", b'{"models": []}')
+    with bad_nodes.node(page) as endpoint:
+        text = (project / "fleet.yaml").read_text().replace(two.small.endpoint, endpoint)
+        (project / "fleet.yaml").write_text(text)
+        ran = run("warmup", "--model", "small-coder", "--json")
+    assert ran.code == 1
+    assert [result["model"] for result in ran.json()] == ["small-coder"]
+
+
+def test_watching_refreshes_until_it_is_interrupted(project: Path, boxes: Start, clean_env: dict[str, str]) -> None:
+    boxes()
+    argv = [sys.executable, "-m", "fleet", "status", "--watch", "--interval", "0.2", "--json"]
+    with subprocess.Popen(argv, cwd=project, env=clean_env, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        seen = 0
+        for line in watching.stdout:
+            seen += line == '  "project": "two-boxes",\n'
+            if seen == 3:
+                break
+        watching.send_signal(signal.SIGINT)
+        watching.stdout.read()
+        assert watching.wait(timeout=30) == 130
+
+
+def test_init_writes_where_it_is_told_and_not_through_a_link(run: Run, project: Path) -> None:
+    assert run("init", "--output", "sub/my.yaml").code == 0
+    assert run("validate", "--config", "sub/my.yaml").code == 0
+    (project / "fleet.yaml").symlink_to(project / "nowhere")
+    assert run("init").code == 1
+    assert (project / "fleet.yaml").is_symlink()
+
+
+def test_our_own_mistakes_exit_70_and_say_so(run: Run, boxes: Start, clean_env: dict[str, str], project: Path) -> None:
+    """A broken installation is the nearest thing to a bug that can be made on purpose."""
+    broken = project / "broken" / "fleet"
+    shutil.copytree(Path(fleet.__file__).parent, broken)
+    (broken / "app" / "files.py").write_text("raise RuntimeError('oops')\n")
+    boxes()
+    ran = run("generate", env={"PYTHONPATH": str(broken.parent)})
+    assert ran.code == 70
+    assert "a bug of ours (RuntimeError: oops)" in ran.err

@@ -8,7 +8,9 @@ from fleet.gateway.environment import bad_release
 from fleet.gateway.keys import weakness
 
 
-@pytest.mark.parametrize("key", ["", "sk-1234", "sk-local-dev", "x" * 60, "sk-" + "ab" * 20, "sk-local dev" * 5])
+@pytest.mark.parametrize(
+    "key", ["", "sk-1234", "sk-local-dev", "x" * 60, "sk-" + "ab" * 20, "sk-local dev" * 5, "sk-change-me-please-now"]
+)
 def test_a_weak_key_is_refused(key: str) -> None:
     assert weakness(key)
 

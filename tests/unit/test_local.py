@@ -59,7 +59,8 @@ def test_size_on_disk_stands_in_for_untold_parameters() -> None:
         ("0.0.0.0:5000", "http://127.0.0.1:5000"),
         (":5000", "http://127.0.0.1:5000"),
         ("box:5000", "http://box:5000"),
-        ("https://box", "https://box:11434"),
+        ("https://box", "https://box:443"),
+        ("http://box", "http://box:80"),
     ],
 )
 def test_ollama_host_is_read_as_ollama_reads_it(host: str, endpoint: str) -> None:

@@ -72,8 +72,9 @@ def demo(say: Callable[[str, object], None]) -> Shown:
         say("request", answers)
         now = status(fleet, out, timeout=5.0)
         say("status", now)
-        # Each node must have seen exactly the request of its own agent.
-        crossed = abs(len(small.asked("/api/chat")) - 1) + abs(len(big.asked("/api/chat")) - 1)
+        # Each node must have seen exactly the one request of its own agent.
+        seen = [[body["model"] for body in node.asked("/api/chat")] for node in (small, big)]
+        crossed = sum(found != [model.served] for found, model in zip(seen, fleet.models.values(), strict=True))
         return Shown(found, files, now, answers, crossed)
 
 

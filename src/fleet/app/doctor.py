@@ -143,6 +143,8 @@ def exposed(facts: Facts) -> Iterator[Check]:
     """Nodes that the whole world could use."""
     for node in facts.fleet.nodes.values():
         parts = urlsplit(node.endpoint)
+        if facts.surveys[node.name].state is nodes.State.OFFLINE:
+            continue
         if node.kind is Kind.OLLAMA and node.api_key_env is None and _is_public(parts.hostname or ""):
             finding = f"{node.name} answers on the public address {parts.hostname}, to anybody"
             yield Check("exposure", Health.WRONG, finding, "put it behind a firewall, Tailscale or WireGuard")

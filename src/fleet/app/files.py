@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,6 +15,9 @@ from fleet.generate.write import difference
 from fleet.host import files as disk
 
 __all__ = ["Cleaning", "Generation", "Only", "clean", "cleaning", "difference", "generate", "plan"]
+
+
+RECORDS = (keys.PATH, f"{disk.OWN}/discovery.json", manifest.PATH)
 
 
 class Only(StrEnum):
@@ -47,7 +51,7 @@ def plan(fleet: Fleet, out: Path, targets: Sequence[str] = (), only: Only | None
     remembered = [name for name in TARGETS if name in {*ours.targets, *targets}] or ["claude"]
     key = keys.proposed(out)
     wanted = _wanted(fleet, remembered, key, only)
-    kept = tuple(remembered) if only is None else ours.targets
+    kept = tuple(remembered) if only is None else tuple({*ours.targets, *(["claude"] if only is Only.CLAUDE else [])})
     return Generation(out, kept, tuple(write.plan(out, wanted, ours, whole=only is None)), ours, key)
 
 
@@ -82,31 +86,27 @@ class Cleaning:
 
 
 def cleaning(out: Path) -> Cleaning:
+    """What could go. Our own records go with the last generated file, the key among them."""
     ours = write.known(out)
-    steps = write.plan(out, [], ours)
-    removable = tuple(step.path for step in steps if step.change is Change.OBSOLETE)
-    there = tuple(path for path in ours.hashes if path not in removable and (out / path).exists())
-    return Cleaning(removable, there)
+    removable = tuple(step.path for step in write.plan(out, [], ours) if step.change is Change.OBSOLETE)
+    edited = tuple(path for path in ours.hashes if path not in removable and os.path.lexists(out / path))
+    records = [path for path in RECORDS if ours.hashes and not edited and (out / path).exists()]
+    return Cleaning((*removable, *records), edited)
 
 
 def clean(out: Path) -> Cleaning:
-    """Remove what we wrote and nobody edited, and our own records with it. The key stays while an edited file does."""
-    found = cleaning(out)
-    ours = write.known(out)
+    """Remove what we wrote and nobody edited."""
+    found, ours = cleaning(out), write.known(out)
     for path in found.removable:
         write.remove(out, path)
     if found.edited:
-        record = manifest.after(ours, {}, found.removable, ours.targets)
-        disk.write(out / manifest.PATH, record.dump())
-    else:
-        for path in (manifest.PATH, keys.PATH, ".subagent-fleet/discovery.json"):
-            write.remove(out, path)
-        _forget_ignore_file(out / ".subagent-fleet")
+        disk.write(out / manifest.PATH, manifest.after(ours, {}, found.removable, ours.targets).dump())
+    _forget_ignore_file(out / disk.OWN)
     return found
 
 
-def _forget_ignore_file(ours: Path) -> None:
+def _forget_ignore_file(own: Path) -> None:
     """The directory's .gitignore goes last, and only when it guards nothing any more."""
-    if ours.is_dir() and [path.name for path in ours.iterdir()] == [".gitignore"]:
-        (ours / ".gitignore").unlink()
-        ours.rmdir()
+    if own.is_dir() and not own.is_symlink() and [path.name for path in own.iterdir()] == [".gitignore"]:
+        (own / ".gitignore").unlink()
+        own.rmdir()

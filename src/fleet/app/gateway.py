@@ -22,8 +22,9 @@ def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status | Direct:
     return found
 
 
-def down(fleet: Fleet, out: Path) -> int | None:
-    return None if fleet.is_direct else run.down(fleet, out)
+def down(out: Path) -> int | None:
+    """Stop what runs for this directory, whatever its fleet.yaml says by now."""
+    return run.down(out)
 
 
 def status(fleet: Fleet, out: Path) -> Status | Direct:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from pathlib import Path
 
 from fleet import nodes
 from fleet.core import Fleet, Model, NotFound, Route
+from fleet.core.text import clean, nearest
 from fleet.gateway import direct, run
 from fleet.host import files
 
@@ -46,7 +46,7 @@ def write_discovery(fleet: Fleet, found: Sequence[nodes.Survey], out: Path) -> P
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "nodes": [asdict(survey) for survey in found],
     }
-    files.write(out / ".subagent-fleet" / ".gitignore", b"*\n")
+    files.own_dir(out)
     files.write(path, (json.dumps(body, indent=2, ensure_ascii=False) + "\n").encode())
     return path
 
@@ -62,15 +62,11 @@ def to_warm(fleet: Fleet, model: str | None, agent: str | None) -> list[Model]:
     return list(fleet.models.values())
 
 
-def _must_know(name: str, known: object, what: str) -> None:
-    names = list(known)  # type: ignore[call-overload]
-    if name in names:
-        return
-    near = get_close_matches(name, names, n=1, cutoff=0.4)
-    raise NotFound(
-        f"fleet.yaml has no {what} {name!r}" + (f" (did you mean {near[0]}?)" if near else ""),
-        hint=f"the {what}s are: {', '.join(names)}",
-    )
+def _must_know(name: str, known: Iterable[str], what: str) -> None:
+    names = list(known)
+    if name not in names:
+        words = f"fleet.yaml has no {what} {clean(name)!r}{nearest(name, names)}"
+        raise NotFound(words, hint=f"the {what}s are: {', '.join(map(clean, names))}")
 
 
 def warmup(fleet: Fleet, models: Sequence[Model], done: Callable[[nodes.Warmed], None]) -> list[nodes.Warmed]:

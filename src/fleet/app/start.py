@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from fleet.core import FleetError, Kind, Node
 from fleet.generate.yaml import dump
 from fleet.host import files
 
-SCHEMA = ".subagent-fleet/fleet.schema.json"
+SCHEMA = "fleet.schema.json"
 
 ROLES: dict[str, dict[str, object]] = {
     "planner": {
@@ -53,25 +54,33 @@ class Starter:
     placeholder: bool
 
 
-def init(output: Path, *, force: bool, project: str | None = None) -> Starter:
+def init(output: Path, *, force: bool) -> Starter:
     """Write a starter, from what runs on this machine. What exists is kept without --force."""
     if output.is_dir():
         raise FleetError(f"{output} is a directory", hint="fleet init --output DIR/fleet.yaml")
-    if output.exists() and not force:
-        raise FleetError(f"{output} exists and was left as it is", hint=f"fleet init --force --output {output}")
+    if os.path.lexists(output) and not force:
+        raise _in_the_way(output)
     found = nodes.find(nodes.usual_places())
     chosen = nodes.pair(found)
-    text = render(project or output.resolve().parent.name, chosen)
+    text = render(output.resolve().parent.name, chosen)
     read(text, output)  # a starter that does not validate is our bug, and must not be written
-    files.write(output.parent / ".subagent-fleet" / ".gitignore", b"*\n")
-    files.write(output.parent / SCHEMA, (json.dumps(json_schema(), indent=2) + "\n").encode())
-    files.write(output, text.encode())
+    own = files.own_dir(output.parent)
+    files.write(own / SCHEMA, (json.dumps(json_schema(), indent=2) + "\n").encode())
+    if force:
+        files.write(output, text.encode())
+    elif not files.create(output, text.encode()):
+        raise _in_the_way(output)
     return Starter(output, tuple(found), chosen is None)
+
+
+def _in_the_way(output: Path) -> FleetError:
+    return FleetError(f"{output} exists and was left as it is", hint=f"fleet init --force --output {output}")
 
 
 def render(project: str, chosen: nodes.Pair | None) -> str:
     """The text of the starter; with a clear placeholder when no model was found."""
-    head = f"# yaml-language-server: $schema={SCHEMA}\n# Which model on which machine each agent role thinks with.\n"
+    head = f"# yaml-language-server: $schema={files.OWN}/{SCHEMA}\n"
+    head += "# Which model on which machine each agent role thinks with.\n"
     if chosen is None:
         head += (
             "#\n# PLACEHOLDER: no model server answered on this machine, so the models below are examples.\n"

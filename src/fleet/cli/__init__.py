@@ -56,11 +56,9 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            from difflib import get_close_matches
+            from fleet.core.text import nearest
 
-            near = get_close_matches(args[0], WHERE, n=1)
-            words = f"there is no command {args[0]!r}" + (f" (did you mean {near[0]}?)" if near else "")
-            raise click.UsageError(words, ctx) from None
+            raise click.UsageError(f"there is no command {args[0]!r}{nearest(args[0], WHERE)}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for group, commands in COMMANDS.items():
@@ -86,9 +84,6 @@ def main(args: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         return 130
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader left; do not complain again while exiting
-        return 141
     except Exception as problem:
         return _explain(problem)
 
@@ -96,12 +91,16 @@ def main(args: list[str] | None = None) -> int:
 def _explain(problem: Exception) -> int:
     """Say what went wrong and what to do next; the exit code."""
     from fleet.core import FleetError
+    from fleet.core.text import clean
 
+    if isinstance(problem, OSError) and problem.strerror:
+        problem = FleetError(f"{problem.filename or 'the system'}: {problem.strerror}")
     if not isinstance(problem, FleetError):
         return _confess(problem)
-    click.echo(f"fleet: {problem.message}" if "\n" not in problem.message else problem.message, err=True)
+    lines = [clean(line, 2000) for line in problem.message.splitlines()]
+    click.echo("\n".join(lines) if len(lines) > 1 else f"fleet: {lines[0]}", err=True)
     if problem.hint:
-        click.echo(f"  next: {problem.hint}", err=True)
+        click.echo(f"  next: {clean(problem.hint, 2000)}", err=True)
     return problem.exit_code
 
 

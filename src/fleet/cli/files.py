@@ -11,6 +11,7 @@ from fleet.cli.models import open_fleet
 from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk
 from fleet.core import BadConfig, Fleet
 from fleet.core.text import clean as clean_text
+from fleet.core.text import nearest
 
 if TYPE_CHECKING:
     from fleet.app.files import Generation
@@ -26,15 +27,12 @@ COLOURS = {"new": GOOD, "changed": MEH, "edited": BAD, "foreign": BAD, "obsolete
 
 
 def _targets(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[str]:
-    from difflib import get_close_matches
-
     known = ["claude", "codex", "opencode", "aider"]
     names = [name.strip() for words in given for name in words.split(",") if name.strip()]
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise click.BadParameter(f"there is no target {name!r}{hint}; the targets are {', '.join(known)}")
+            near = nearest(name, known)
+            raise click.BadParameter(f"there is no target {name!r}{near}; the targets are {', '.join(known)}")
     return names
 
 

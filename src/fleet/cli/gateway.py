@@ -46,7 +46,7 @@ def down(config: Path, out: Path | None, as_json: bool) -> None:
     """Stop the gateway."""
     from fleet.app import gateway as app
 
-    pid = app.down(open_fleet(config), out or config.parent)
+    pid = app.down(out or config.parent)
     if as_json:
         data({"stopped": pid})
         return

@@ -53,7 +53,7 @@ def _plain(value: object) -> Any:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], colours: dict[str, str] | None = None) -> None:
     """Print aligned columns; the last one is as wide as it likes. Cells are cleaned of control characters."""
-    cells = [[clean(cell, 400) for cell in row] for row in rows]
+    cells = [[clean(cell, 10_000) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in [list(heads), *cells]) for n in range(len(heads))]
     click.echo("  ".join(head.ljust(width) for head, width in zip(heads, widths, strict=True)).rstrip())
     click.echo("-" * min(100, sum(widths) + 2 * (len(widths) - 1)))

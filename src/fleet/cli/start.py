@@ -10,6 +10,7 @@ import click
 from fleet.cli.models import timeout_option
 from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk
 from fleet.core import FleetError
+from fleet.core.text import clean
 
 if TYPE_CHECKING:
     from fleet.app.doctor import Check
@@ -93,8 +94,8 @@ def doctor(config: Path, out: Path | None, timeout: float, as_json: bool) -> Non
 
 def _show(found: list[Check]) -> None:
     for check in found:
-        click.echo(f"{paint(f'{check.health:8}', HEALTH)}{check.name:10} {check.finding}")
+        click.echo(f"{paint(f'{check.health:8}', HEALTH)}{check.name:10} {clean(check.finding, 2000)}")
         if check.remedy:
-            click.echo(f"{'':18} mend: {check.remedy}")
+            click.echo(f"{'':18} mend: {clean(check.remedy, 2000)}")
     wrong = sum(check.health == "wrong" for check in found)
     click.echo(f"\n{wrong} wrong, {len(found)} checks" if wrong else f"\nall well ({len(found)} checks)")

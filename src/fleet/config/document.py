@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import yaml
 
+from fleet.core.text import clean
+
 type_of_merge = "tag:yaml.org,2002:merge"
 MAX_NODES = 200_000  # aliases expand; a small file must not become a huge document
 MAX_DEPTH = 40
@@ -142,7 +144,7 @@ def _place(node: yaml.Node) -> Place:
 
 def dotted(path: Path) -> str:
     """The path as people write it: `models.heavy-coder.node`, `agents.planner.tools[2]`."""
-    words = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    words = "".join(f"[{step}]" if isinstance(step, int) else f".{clean(step, 80)}" for step in path)
     return words.lstrip(".") or "the document"
 
 

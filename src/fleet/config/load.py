@@ -8,13 +8,13 @@ from pathlib import Path as FilePath
 
 from fleet.config.document import Document, Path, Problem, dotted, parse
 from fleet.config.schema import AGENT_NAME, AgentPart, FleetFile, GatewayPart, ModelPart, NodePart
-from fleet.config.shape import fill, nearest
+from fleet.config.shape import fill
 from fleet.core import Agent, BadConfig, Fleet, Gateway, Kind, Model, Node, NotFound, Provider
-from fleet.core.text import clean, has_controls
+from fleet.core.text import clean, has_controls, nearest
+from fleet.host import files
 
 OPENROUTER = "https://openrouter.ai/api"
 SPEAKS_ANTHROPIC = {Kind.OLLAMA, Kind.VLLM, Kind.LMSTUDIO, Kind.LLAMACPP, Kind.ANTHROPIC}
-CLOUDS = {Kind.OPENROUTER, Kind.ANTHROPIC}
 MAX_BYTES = 16 * 1024 * 1024
 
 
@@ -36,15 +36,15 @@ class InvalidFleet(BadConfig):
 
 def load(path: FilePath) -> Loaded:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise BadConfig(f"{path} is larger than {MAX_BYTES // 1024**2} MiB; that is not a fleet.yaml")
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise NotFound(f"there is no {path}", hint="make one with: fleet init") from None
-    except UnicodeDecodeError as problem:
-        raise BadConfig(f"{path} is not UTF-8 text (byte {problem.start})") from None
+        content = files.read(path, follow=True, limit=MAX_BYTES)
     except OSError as problem:
         raise BadConfig(f"{path} cannot be read: {problem.strerror}") from None
+    if content is None:
+        raise NotFound(f"there is no {path}", hint="make one with: fleet init")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as problem:
+        raise BadConfig(f"{path} is not UTF-8 text (byte {problem.start})") from None
     return read(text, path)
 
 
@@ -161,7 +161,7 @@ def _node(name: str, part: NodePart) -> Node:
 
 
 def _model(name: str, part: ModelPart, node: Node | None) -> Model:
-    at_once = part.max_parallel or (None if node and node.kind in CLOUDS else 1)
+    at_once = part.max_parallel or (None if node and node.is_cloud else 1)
     limits = (part.context, part.timeout, at_once, part.keep_alive)
     return Model(name, part.node, part.model or part.ollama_model or "", part.litellm_alias, *limits)
 

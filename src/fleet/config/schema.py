@@ -15,7 +15,8 @@ from fleet.core.text import has_controls
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 SHELL_NAMES = {"BASH_ENV", "ENV", "HOME", "IFS", "PATH", "PROMPT_COMMAND", "PS1", "PWD", "SHELL", "USER"}
-METADATA_HOSTS = {"169.254.169.254", "fd00:ec2::254", "100.100.100.200", "metadata.google.internal"}
+OUR_NAMES = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"}
+METADATA_HOSTS = {"169.254.169.254", "169.254.170.2", "fd00:ec2::254", "100.100.100.200", "metadata.google.internal"}
 
 
 def _one_line(text: str) -> str:
@@ -47,6 +48,8 @@ def _env_name(text: str) -> str:
         raise ValueError("must be the name of an environment variable, such as MY_API_KEY (never the key itself)")
     if text in SHELL_NAMES or text.startswith(("LD_", "DYLD_")):
         raise ValueError(f"must not be {text}, which the shell or the loader needs")
+    if text in OUR_NAMES or text.startswith("ANTHROPIC_DEFAULT_"):
+        raise ValueError(f"must not be {text}, which the generated environment file sets to something else")
     return text
 
 
@@ -62,9 +65,21 @@ def _endpoint(text: str) -> str:
         raise ValueError("must not carry a user name or password; name an environment variable in api_key_env")
     if parts.query or parts.fragment:
         raise ValueError("must not have a query or a fragment")
-    if host in METADATA_HOSTS:
+    if not host.isascii():
+        raise ValueError("must be written in ASCII; a name with other letters has a form that begins with xn--")
+    if _plain_address(host) in METADATA_HOSTS:
         raise ValueError("is a cloud metadata address, which is never a node")
     return text.rstrip("/")
+
+
+def _plain_address(host: str) -> str:
+    """An address as it is usually written: 2852039166, 0xa9fea9fe and ::ffff:169.254.169.254 are the same machine."""
+    try:
+        address = ip_address(int(host, 0)) if host[:1].isdigit() and "." not in host else ip_address(host)
+    except ValueError:
+        return host.rstrip(".")
+    mapped = address.ipv4_mapped if address.version == 6 else None
+    return str(mapped or address)
 
 
 def _host(text: str) -> str:

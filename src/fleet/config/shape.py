@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
 from types import UnionType
@@ -16,6 +14,7 @@ from msgspec import structs
 
 from fleet.config.document import Document, Path, dotted
 from fleet.config.schema import Part
+from fleet.core.text import nearest
 
 WORDS = {"int": "a whole number", "float": "a number", "str": "text", "int | str": "a whole number or text"}
 MISFIT = object()
@@ -27,12 +26,6 @@ def fill(kind: type[P], document: Document) -> P | None:
     known = len(document.problems)
     built = _part(kind, document.value, (), document)
     return built if len(document.problems) == known and isinstance(built, kind) else None
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """` (did you mean …?)`, when something is near."""
-    match = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {match[0]}?)" if match else ""
 
 
 def _part(kind: type[Part], value: object, path: Path, document: Document) -> object:

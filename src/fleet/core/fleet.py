@@ -60,6 +60,11 @@ class Node:
     def is_local(self) -> bool:
         return is_loopback(urlsplit(self.endpoint).hostname or "")
 
+    @property
+    def is_cloud(self) -> bool:
+        """Somebody else's machine: paid for by the token, reached over the internet, and with room for everybody."""
+        return self.kind is Kind.OPENROUTER or (self.endpoint.startswith("https:") and self.api_key_env is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, invisible format marks, lone surrogates, line separators
 
@@ -17,3 +18,11 @@ def has_controls(text: str, *, allow: str = "") -> bool:
     if text.translate(dict.fromkeys(map(ord, allow))).isprintable():
         return False
     return any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} and c not in allow for c in text)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` (did you mean …?)`, when something is near."""
+    from difflib import get_close_matches
+
+    match = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {clean(match[0])}?)" if match else ""

@@ -57,7 +57,8 @@ def ensure(say: Say) -> Path:
     if lock is None:
         raise FleetError("another fleet is installing LiteLLM right now", hint="wait for it, then try again")
     try:
-        _install(home, say)
+        if installed() is None:
+            _install(home, say)
     finally:
         locks.release(lock)
     return home / "bin" / "litellm"
@@ -67,7 +68,7 @@ def _install(home: Path, say: Say) -> None:
     say(f"installing LiteLLM {version()} into {home} (once a machine, a minute or two)")
     shutil.rmtree(home, ignore_errors=True)
     try:
-        venv.create(home, with_pip=True)
+        venv.create(home, with_pip=True, symlinks=True)
     except (CalledProcessError, OSError) as problem:
         raise ToolMissing("this Python cannot make virtual environments", hint="apt install python3-venv") from problem
     lock = home / "litellm.txt"

@@ -12,9 +12,10 @@ from pathlib import Path
 from fleet.core import Fleet, FleetError
 from fleet.host import files
 
-PATH = ".subagent-fleet/master.key"
-MIN_LENGTH = 20
-MIN_BITS = 64.0
+NAME = "master.key"
+PATH = f"{files.OWN}/{NAME}"
+MIN_LENGTH = 24
+MIN_BITS = 80.0
 
 
 def stored(out: Path) -> str | None:
@@ -24,12 +25,15 @@ def stored(out: Path) -> str | None:
 
 def proposed(out: Path) -> str:
     """The project's key, or one it could have."""
-    return stored(out) or f"sk-fleet-{secrets.token_urlsafe(32)}"
+    key = stored(out)
+    if key is None and (out / PATH).exists():
+        raise FleetError(f"{out / PATH} is empty", hint=f"rm {out / PATH}")
+    return key or f"sk-fleet-{secrets.token_urlsafe(32)}"
 
 
 def keep(out: Path, key: str) -> bool:
     """Make this the project's key, unless it has another one by now."""
-    return stored(out) == key or files.create(out / PATH, f"{key}\n".encode(), files.PRIVATE)
+    return stored(out) == key or files.create(files.own_dir(out) / NAME, f"{key}\n".encode(), files.PRIVATE)
 
 
 def chosen(fleet: Fleet, out: Path, environ: Mapping[str, str] = os.environ) -> str | None:

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from subprocess import Popen
 from urllib.parse import urlsplit
 
-from fleet.core import Fleet, FleetError, Kind
+from fleet.core import Fleet, FleetError
 from fleet.core.text import clean
 from fleet.gateway import environment, keys
 from fleet.generate import gateway_file, litellm
@@ -53,17 +52,15 @@ class Status:
     reason: str | None = None
 
 
-class Place:
-    """Where the gateway of one project keeps its lock, its record and its log."""
+class Desk:
+    """Where the gateway of one project directory keeps its lock, its record and its log."""
 
-    def __init__(self, fleet: Fleet, out: Path) -> None:
-        mark = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]
-        name = re.sub(r"[^a-z0-9]+", "-", fleet.project.lower()).strip("-")[:40] or "project"
-        home = files.home()
-        self.lock = home / "gateway" / f"{name}-{mark}.lock"
+    def __init__(self, out: Path) -> None:
+        mark = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:12]
+        self.lock = files.home() / "gateway" / f"{mark}.lock"
         self.record = self.lock.with_suffix(".json")
         self.config = self.lock.with_suffix(".yaml")
-        self.log = home / "logging" / f"gateway-{name}-{mark}.log"
+        self.log = files.home() / "logging" / f"gateway-{mark}.log"
 
     def is_free(self) -> bool:
         return not locks.held(self.lock)
@@ -79,30 +76,44 @@ class Place:
 
 
 def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
-    """Start LiteLLM and wait until it serves every alias."""
-    place = Place(fleet, out)
+    """Start LiteLLM and wait until it serves every alias. When it is being started already, wait for that one."""
+    desk = Desk(out)
     config = _fresh_config(fleet, out)
     key = keys.strong(fleet, out)
     _warn_of_other_key(fleet, out, key, say)
     program = environment.ensure(say)
     files.private_dir(files.home())
-    lock = locks.take(place.lock)
+    lock = locks.take(desk.lock)
     if lock is None:
+        _wait(fleet, desk, key, desk.is_free)
         return _already(fleet, out, say)
     try:
         _refuse_taken_port(fleet)
-        place.record.unlink(missing_ok=True)
-        files.write(place.config, queueing(fleet), files.PRIVATE)
-        argv = [str(program), "--config", str(place.config), "--host", fleet.gateway.host]
-        argv += ["--port", str(fleet.gateway.port)]
-        files.private_dir(place.log.parent)
-        started = process.detach(argv, child_environment(fleet, key, os.environ), place.log, keep=lock)
+        started = _start(fleet, desk, program, config, key, lock)
     finally:
         locks.release(lock)
-    _write_record(place, fleet, config, started.pid)
-    say(f"starting LiteLLM {environment.version()} on {fleet.gateway.url}; log: {place.log}")
-    _wait(fleet, place, started, key)
+    say(f"starting LiteLLM {environment.version()} on {fleet.gateway.url}; log: {desk.log}")
+    try:
+        _wait(fleet, desk, key, lambda: process.ended(started, within=0) is not None)
+    except BaseException:
+        process.end(started.pid, desk.is_free)
+        raise
     return status(fleet, out)
+
+
+def _start(fleet: Fleet, desk: Desk, program: Path, config: Path, key: str, lock: int) -> Popen[bytes]:
+    """Start it and write down which process it is, while we still hold the lock that it inherits."""
+    files.private_dir(desk.log.parent)
+    files.write(desk.config, queueing(fleet), files.PRIVATE)
+    argv = [str(program), "--config", str(desk.config), "--host", fleet.gateway.host, "--port", str(fleet.gateway.port)]
+    started = process.detach(argv, child_environment(fleet, key, os.environ), desk.log, keep=lock)
+    try:
+        _write_record(desk, fleet, config, started.pid)
+    except BaseException:
+        started.kill()
+        started.wait()
+        raise
+    return started
 
 
 def _already(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
@@ -148,7 +159,7 @@ def child_environment(fleet: Fleet, key: str, environ: Mapping[str, str]) -> dic
     # A proxy for the outside world must not see what goes to your own machines.
     own = {
         "localhost",
-        *(urlsplit(n.endpoint).hostname or "" for n in fleet.nodes.values() if n.kind != Kind.OPENROUTER),
+        *(urlsplit(n.endpoint).hostname or "" for n in fleet.nodes.values() if not n.is_cloud),
     }
     given = [passed.get("NO_PROXY"), passed.get("no_proxy")]
     ours["NO_PROXY"] = ours["no_proxy"] = ",".join(filter(None, [*given, *sorted(own)]))
@@ -163,27 +174,23 @@ def queueing(fleet: Fleet) -> bytes:
     return dump(config).encode()
 
 
-def _write_record(place: Place, fleet: Fleet, config: Path, pid: int) -> None:
+def _write_record(desk: Desk, fleet: Fleet, config: Path, pid: int) -> None:
     digest = hashlib.sha256(config.read_bytes()).hexdigest()
     record = Record(pid, fleet.gateway.url, str(config.resolve()), digest, environment.version(), time.time())
-    files.write(place.record, json.dumps(asdict(record)).encode(), files.PRIVATE)
+    files.write(desk.record, json.dumps(asdict(record)).encode(), files.PRIVATE)
 
 
-def _wait(fleet: Fleet, place: Place, started: Popen[bytes], key: str) -> None:
-    """Until it serves every alias; when it ends first, or the time is up, nothing is left running."""
+def _wait(fleet: Fleet, desk: Desk, key: str, is_over: Callable[[], bool]) -> None:
+    """Until it serves every alias; FleetError when it ends before that, or the time is up."""
     wanted = {model.alias for model in fleet.models.values()}
     deadline = time.monotonic() + START_SECONDS
-    try:
-        while time.monotonic() < deadline:
-            code = process.ended(started, within=0.25)
-            if code is not None:
-                raise FleetError(f"LiteLLM ended with exit code {code}:\n{tail(place.log)}")
-            if wanted <= set(served(fleet, key) or ()):
-                return
-        raise FleetError(f"LiteLLM did not answer within {START_SECONDS:.0f} s:\n{tail(place.log)}")
-    except BaseException:
-        process.end(started.pid, place.is_free)
-        raise
+    while time.monotonic() < deadline:
+        if wanted <= set(served(fleet, key) or ()):
+            return
+        if is_over():
+            raise FleetError(f"LiteLLM ended before it answered:\n{tail(desk.log)}")
+        time.sleep(0.2)
+    raise FleetError(f"LiteLLM did not answer within {START_SECONDS:.0f} s:\n{tail(desk.log)}")
 
 
 def tail(log: Path, lines: int = 8) -> str:
@@ -209,22 +216,22 @@ def served(fleet: Fleet, key: str) -> tuple[str, ...] | None:
     return tuple(clean(item["id"]) for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str))
 
 
-def down(fleet: Fleet, out: Path) -> int | None:
+def down(out: Path) -> int | None:
     """Stop the gateway and give the process number it had; None when none ran."""
-    place = Place(fleet, out)
-    record = place.read()
+    desk = Desk(out)
+    record = desk.read()
     if record is None:
-        if not place.is_free():
-            raise FleetError(f"a gateway holds {place.lock} but its record is unreadable", hint="end it by hand")
+        if not desk.is_free():
+            raise FleetError(f"a gateway holds {desk.lock} but its record is unreadable", hint="end it by hand")
         return None
-    if not process.end(record.pid, place.is_free):
+    if not process.end(record.pid, desk.is_free):
         raise FleetError(f"process {record.pid} did not end", hint=f"kill -9 {record.pid}")
     return record.pid
 
 
 def status(fleet: Fleet, out: Path) -> Status:
-    place = Place(fleet, out)
-    record = place.read()
+    desk = Desk(out)
+    record = desk.read()
     if record is None:
         return Status(False, fleet.gateway.url, reason="not started: fleet gateway up")
     key = keys.chosen(fleet, out)
@@ -235,7 +242,7 @@ def status(fleet: Fleet, out: Path) -> Status:
         record.pid,
         record.litellm,
         record.started,
-        str(place.log),
+        str(desk.log),
         answers=aliases is not None,
         aliases=aliases,
         stale=gateway_file(fleet)[0].content != files.read(Path(record.config)) or _changed_since(record),

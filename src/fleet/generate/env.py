@@ -18,7 +18,10 @@ def render(fleet: Fleet, key: str, exports: Mapping[str, str | None], key_variab
         lines.append(f"export {fleet.gateway.master_key_env}={shlex.quote(key)}")
     token = _token(fleet, key)
     lines += [f"export {name}={token}" for name in dict.fromkeys(key_variables)]
+    in_use = {fleet.gateway.master_key_env, *(node.api_key_env for node in fleet.nodes.values())}
     for name, value in exports.items():
+        if value is None and name in in_use:
+            continue
         lines.append(f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}")
     return [File(PATH, ("\n".join(lines) + "\n").encode(), private=True)]
 

@@ -71,9 +71,7 @@ def _model_list(fleet: Fleet, shared: dict[str, list[Model]]) -> Iterator[dict[s
         for model in group:
             yield _deployment(own_name(model), model, fleet)
     # Claude Code also asks for names of its own (dated ones, and opus): they stay on these machines too.
-    heavy = defaults(fleet).heavy
-    if CATCH_ALL not in {model.alias for model in fleet.models.values()}:
-        yield _deployment(CATCH_ALL, heavy, fleet)
+    yield _deployment(CATCH_ALL, defaults(fleet).heavy, fleet)
 
 
 def _deployment(name: str, model: Model, fleet: Fleet) -> dict[str, object]:
@@ -93,7 +91,7 @@ def _deployment(name: str, model: Model, fleet: Fleet) -> dict[str, object]:
             **_slots(model, fleet.models_on(node)),
             "max_input_tokens": model.context,
             "disable_background_health_check": True,
-            **({} if node.kind is Kind.OPENROUTER else {"input_cost_per_token": 0, "output_cost_per_token": 0}),
+            **({} if node.is_cloud else {"input_cost_per_token": 0, "output_cost_per_token": 0}),
         },
     }
 

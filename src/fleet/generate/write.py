@@ -9,6 +9,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from fleet.core import FleetError
+from fleet.core.text import clean
 from fleet.generate import manifest
 from fleet.generate.base import File
 from fleet.generate.manifest import Change, Manifest
@@ -39,7 +40,7 @@ def plan(out: Path, wanted: Sequence[File], ours: Manifest, *, whole: bool = Tru
 
 def _step(out: Path, path: str, file: File | None, ours: Manifest) -> Step | None:
     found, safe = _look(out, path)
-    change = manifest.judge(file.content if file else None, found, ours.hashes.get(path) if safe else None)
+    change = manifest.judge(file.content if file else None, found, ours.hashes.get(path, ()) if safe else ())
     return Step(path, change, file, found) if change else None
 
 
@@ -73,19 +74,21 @@ def refuse(out: Path, steps: Sequence[Step], *, force: bool) -> None:
 def apply(out: Path, steps: Sequence[Step], targets: Iterable[str], ours: Manifest) -> None:
     """Write the plan."""
     written = {step.path: step.wanted.content for step in steps if step.wanted}
-    # The record goes first: a file that it names and that is not there yet is simply new the next time.
     removed = [step.path for step in steps if step.change is Change.OBSOLETE]
-    record = manifest.after(ours, written, removed, targets)
-    disk.write(out / ".subagent-fleet" / ".gitignore", b"*\n")
-    disk.write(out / manifest.PATH, record.dump())
+    disk.own_dir(out)
+    disk.write(out / manifest.PATH, manifest.during(ours, written).dump())
     for step in steps:
         _write(out, step)
+    disk.write(out / manifest.PATH, manifest.after(ours, written, removed, targets).dump())
 
 
 def _refuse_impossible(out: Path, path: str) -> None:
     """What even --force does not do: leave the project through a link, or replace a directory."""
     if not is_inside(out, path):
-        raise FleetError(f"{path} leads out of the project", hint="replace the link on its way by a directory")
+        raise FleetError(f"{path} leads through a link, which fleet does not follow", hint="put a directory there")
+    for parent in (out / path).parents:
+        if parent.exists() and not parent.is_dir():
+            raise FleetError(f"{parent} is a file, and a directory must stand there", hint="move it away")
     if (out / path).is_dir() and not (out / path).is_symlink():
         raise FleetError(f"{path} is a directory, and a file must stand there", hint="move it away")
 
@@ -129,8 +132,12 @@ def difference(step: Step) -> str:
     """What would change in one file, as a unified diff; a private file's content is not shown."""
     if step.wanted is not None and step.wanted.private:
         return f"{step.path}: {step.change} (holds a key, so its content is not shown)\n"
-    old = (step.on_disk or b"").decode(errors="replace").splitlines(keepends=True)
-    new = (step.wanted.content if step.wanted else b"").decode(errors="replace").splitlines(keepends=True)
+    old, new = _lines(step.on_disk), _lines(step.wanted.content if step.wanted else None)
     before = "/dev/null" if step.on_disk is None else f"a/{step.path}"
     after = "/dev/null" if step.wanted is None else f"b/{step.path}"
     return "".join(unified_diff(old, new, before, after))
+
+
+def _lines(content: bytes | None) -> list[str]:
+    """Lines that are safe to show, whoever wrote them."""
+    return [f"{clean(line, 2000)}\n" for line in (content or b"").decode(errors="replace").splitlines()]

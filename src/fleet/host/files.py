@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fleet.core import FleetError
+
 PRIVATE = 0o600
 SHARED = 0o644
+OWN = ".subagent-fleet"
 
 
 def write(path: Path, content: bytes, mode: int = SHARED) -> None:
@@ -44,20 +49,41 @@ def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
-            os.fchmod(file.fileno(), mode)
         yield draft
     finally:
         draft.unlink(missing_ok=True)
 
 
-def read(path: Path) -> bytes | None:
-    """The bytes of a regular file; None when nothing is there. A link, a directory or a device raises OSError."""
+def read(path: Path, *, follow: bool = False, limit: int = 64 * 1024 * 1024) -> bytes | None:
+    """The bytes of a regular file; None when nothing is there.
+
+    A directory, a device, a pipe, a file over the limit and, unless it is followed, a link raise OSError.
+    """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     except FileNotFoundError:
         return None
-    with os.fdopen(fd, "rb") as file:
-        return file.read()
+    try:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if facts.st_size > limit:
+            raise OSError(errno.EFBIG, f"larger than {limit // 1024**2} MiB", str(path))
+        with os.fdopen(os.dup(fd), "rb") as file:
+            return file.read(limit + 1)
+    finally:
+        os.close(fd)
+
+
+def own_dir(project: Path) -> Path:
+    """The project's .subagent-fleet, kept out of git; a link in its place is refused, since it could lead anywhere."""
+    own = project / OWN
+    if own.is_symlink() or (own.exists() and not own.is_dir()):
+        raise FleetError(f"{own} is not a directory of ours", hint=f"remove it: rm {own}")
+    own.mkdir(parents=True, exist_ok=True)
+    if not (own / ".gitignore").exists():
+        write(own / ".gitignore", b"*\n")
+    return own
 
 
 def private_dir(path: Path) -> Path:

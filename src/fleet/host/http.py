@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import socket
 import ssl
@@ -24,6 +25,7 @@ class Cause(StrEnum):
 
     REFUSED = "refused"
     TIMED_OUT = "timed out"
+    NO_ROUTE = "no route"
     NO_SUCH_HOST = "no such host"
     TLS = "TLS failed"
     REDIRECTED = "redirected"
@@ -117,7 +119,8 @@ class Http:
         parts = urlsplit(url)
         tls = self._context if parts.scheme == "https" else None
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+        # A name with a dead IPv6 address must not eat the whole timeout.
+        reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls, happy_eyeballs_delay=0.25)
         try:
             target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
             wire = h11.Connection(h11.CLIENT)
@@ -174,7 +177,9 @@ def _explain(problem: Exception) -> Unanswered:
             return Unanswered(Cause.TLS, problem.reason or "handshake failed")
         case h11.ProtocolError():
             return Unanswered(Cause.BROKEN, "what answers does not speak HTTP, or hung up")
-        case OSError() if "Connect call failed" in str(problem):
+        case OSError(errno=errno.EHOSTUNREACH | errno.ENETUNREACH | errno.EHOSTDOWN):
+            return Unanswered(Cause.NO_ROUTE, "the machine is off, or on another network")
+        case OSError() if f"[Errno {errno.ECONNREFUSED}]" in str(problem):
             # Several addresses were tried (localhost has two), and none took the call.
             return Unanswered(Cause.REFUSED, "nothing listens there")
         case _:

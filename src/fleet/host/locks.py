@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from fleet.host.files import private_dir
@@ -16,12 +17,12 @@ def take(path: Path) -> int | None:
     """
     private_dir(path.parent)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
+    for _ in range(10):  # somebody who only looks holds it for a moment
+        if _flock(fd, fcntl.LOCK_EX):
+            return fd
+        time.sleep(0.02)
+    os.close(fd)
+    return None
 
 
 def release(fd: int) -> None:
@@ -32,8 +33,16 @@ def held(path: Path) -> bool:
     """Whether some living process holds the lock."""
     if not path.exists():
         return False
-    fd = take(path)
-    if fd is None:
-        return True
-    release(fd)
-    return False
+    fd = os.open(path, os.O_RDWR)
+    try:
+        return not _flock(fd, fcntl.LOCK_SH)
+    finally:
+        os.close(fd)
+
+
+def _flock(fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

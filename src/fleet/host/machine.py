@@ -11,6 +11,9 @@ from pathlib import Path
 
 from fleet.host import process
 
+# A repository's own configuration may name programs for git to run; a question must not run them.
+GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C")
+
 
 def memory_bytes() -> int | None:
     """How much memory this machine has; None where the system does not tell."""
@@ -26,12 +29,12 @@ def program(name: str) -> str | None:
 
 def is_ignored_by_git(path: Path) -> bool | None:
     """Whether git would leave the file out of a commit; None outside a repository, or without git."""
-    code = process.asks(["git", "-C", str(path.parent), "check-ignore", "--quiet", path.name])
+    code = process.asks([*GIT, str(path.parent), "check-ignore", "--quiet", path.name])
     return {0: True, 1: False}.get(code) if code is not None else None
 
 
 def is_tracked_by_git(path: Path) -> bool:
-    return process.asks(["git", "-C", str(path.parent), "ls-files", "--error-unmatch", path.name]) == 0
+    return process.asks([*GIT, str(path.parent), "ls-files", "--error-unmatch", path.name]) == 0
 
 
 def why_not_listening(host: str, port: int) -> str | None:

@@ -42,13 +42,14 @@ def usual_places(environ: Mapping[str, str] = os.environ) -> list[Node]:
 
 
 def _ollama_host(chosen: str) -> str:
-    address = chosen if "://" in chosen else f"http://{chosen}"
-    scheme, _, rest = address.partition("://")
+    """As Ollama reads it: port 11434, unless one is given or the scheme implies one."""
+    scheme, sign, rest = chosen.rpartition("://")
+    default = {"https": "443", "http": "80"}.get(scheme, "11434")
     host, colon, port = rest.rpartition(":")
     if not colon or not port.isdigit():
-        host, port = rest, "11434"
+        host, port = rest, default
     host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - recognised here, never bound to
-    return f"{scheme}://{host}:{port}"
+    return f"{scheme if sign else 'http'}://{host}:{port}"
 
 
 def find(places: Sequence[Node], timeout: float = 1.5) -> list[Found]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fleet.core import Model, Node
-from fleet.host.http import Cause, Http, Unanswered
+from fleet.host.http import Answer, Cause, Http, Unanswered
 from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, listed, text
 
 
@@ -39,15 +39,22 @@ class Ollama:
         }
         url = f"{node.endpoint}/api/chat"
         try:
-            await http.post(url, body, bearer(node), timeout=model.timeout)
+            _believe(await http.post(url, body, bearer(node), timeout=model.timeout))
         except Unanswered as refusal:
             if refusal.status == 404:
                 raise missing(node, model) from refusal
             if refusal.status != 400:
                 raise
             spoken = {**body, "messages": [{"role": "user", "content": "Reply with ok."}]}
-            await http.post(url, spoken, bearer(node), timeout=model.timeout)
+            _believe(await http.post(url, spoken, bearer(node), timeout=model.timeout))
         return f"loaded with {context} tokens of context" if context else "loaded with the node's own context"
+
+
+def _believe(answer: Answer) -> None:
+    """A page that says 200 to everything has loaded nothing."""
+    said = answer.json()
+    if not isinstance(said, dict) or said.get("done") is not True:
+        raise Unanswered(Cause.MISSING_KEY, 'the answer has no "done"')
 
 
 def missing(node: Node, model: Model) -> Unanswered:

@@ -24,7 +24,8 @@ class OpenAI:
 
     async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
         body = {"model": model.served, "messages": [{"role": "user", "content": "Reply with ok."}], "max_tokens": 1}
-        await http.post(f"{node.endpoint}/v1/chat/completions", body, bearer(node), timeout=model.timeout)
+        url = f"{node.endpoint}/v1/chat/completions"
+        listed((await http.post(url, body, bearer(node), timeout=model.timeout)).json(), "choices")
         return "answered one token"
 
 

@@ -91,9 +91,13 @@ async def _warm_node(
     http: Http, node: Node, models: list[Model], direct: bool, done: Callable[[Warmed], None]
 ) -> list[Warmed]:
     results = []
+    absent = await _models(BACKENDS[node.kind], http, node)  # a dead node is found out once, not once a model
     for model in models:
         try:
-            ok, reason = True, await BACKENDS[node.kind].warm(http, node, model, None if direct else model.context)
+            if isinstance(absent, Unanswered):
+                raise absent
+            context = None if direct else model.context
+            ok, reason = True, await BACKENDS[node.kind].warm(http, node, model, context)
         except Unanswered as problem:
             ok, reason = False, f"{problem.cause}: {problem.detail}"
         result = Warmed(model.name, node.name, model.served, ok, reason)

@@ -61,8 +61,8 @@ class Slots:
         if held and held.candidate in offered:
             return held.candidate
         self.give_back(call)
-        waiter = Waiter(offered, seconds, asyncio.get_running_loop().create_future())
-        self.waiting[call] = waiter
+        fresh = Waiter(offered, seconds, asyncio.get_running_loop().create_future())
+        waiter = self.waiting.setdefault(call, fresh)  # asked twice at once, a call still waits only once
         self.serve()
         try:
             while not waiter.chosen.done():
@@ -128,6 +128,12 @@ def call_of(data: Mapping[str, Any] | None) -> str | None:
     return str(found) if found else None
 
 
+def is_the_nodes_fault(problem: object) -> bool:
+    """A request that the node understood and refused says nothing against the node."""
+    status = getattr(problem, "status_code", None)
+    return not (isinstance(status, int) and 400 <= status < 500)
+
+
 class FleetSlots(CustomLogger):  # type: ignore[misc]
     """The hooks of LiteLLM that take a slot and give it back."""
 
@@ -149,20 +155,28 @@ class FleetSlots(CustomLogger):  # type: ignore[misc]
         self._done(data)
         return response
 
-    async def async_post_call_failure_hook(self, request_data: Any, *_: Any, **__: Any) -> None:
-        self._done(request_data, failed=True)
+    async def async_post_call_failure_hook(
+        self, request_data: Any, original_exception: Any = None, *_: Any, **__: Any
+    ) -> None:
+        self._done(request_data, failed=is_the_nodes_fault(original_exception))
 
-    async def async_post_call_failure_deployment_hook(self, request_data: Any, *_: Any, **__: Any) -> None:
-        self._done(request_data, failed=True)
+    async def async_post_call_failure_deployment_hook(
+        self, request_data: Any, exception: Any = None, *_: Any, **__: Any
+    ) -> None:
+        self._done(request_data, failed=is_the_nodes_fault(exception))
 
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: Any, request_data: Any
     ) -> AsyncIterator[Any]:
+        broken = False
         try:
             async for item in response:
                 yield item
+        except Exception as problem:
+            broken = is_the_nodes_fault(problem)
+            raise
         finally:
-            self._done(request_data)
+            self._done(request_data, failed=broken)
 
     def _done(self, data: Any, *, failed: bool = False) -> None:
         call = call_of(data)
