@@ -91,11 +91,11 @@ def serving(kind: Kind, key: str | None = None) -> Iterator[tuple[Node, Server]]
         server.http.server_close()
 
 
-def ask(*nodes: Node, timeout: float = 2.0, loaded: bool = True) -> list[Survey]:
+def ask(*nodes: Node, timeout: float = 30.0, loaded: bool = True) -> list[Survey]:
     return asyncio.run(survey(nodes, timeout=timeout, loaded=loaded))
 
 
-def ask_one(kind: Kind, endpoint: str, timeout: float = 0.5) -> Survey:
+def ask_one(kind: Kind, endpoint: str, timeout: float = 30) -> Survey:
     return ask(Node("n", kind, endpoint), timeout=timeout)[0]
 
 
@@ -174,7 +174,6 @@ def test_nobody_there_is_refused(kind: Kind) -> None:
     [
         (bad_nodes.silent, {Cause.TIMED_OUT}),
         (bad_nodes.drip, {Cause.TIMED_OUT}),
-        (bad_nodes.endless, {Cause.TOO_LARGE, Cause.TIMED_OUT}),
         (bad_nodes.hang_up, {Cause.BROKEN}),
         (bad_nodes.not_http, {Cause.BROKEN}),
         (bad_nodes.answer("200 OK", b"<html>hello</html>"), {Cause.BAD_JSON}),
@@ -188,7 +187,7 @@ def test_nobody_there_is_refused(kind: Kind) -> None:
 )
 def test_a_bad_node_is_a_row_with_its_cause(kind: Kind, behave: bad_nodes.Behaviour, causes: set[Cause]) -> None:
     with bad_nodes.node(behave) as endpoint:
-        found = ask_one(kind, endpoint)
+        found = ask_one(kind, endpoint, timeout=0.5 if causes == {Cause.TIMED_OUT} else 30)
     assert (found.state, found.models) == (State.OFFLINE, None)
     assert found.cause in causes
     assert "secret body" not in f"{found.detail}"
@@ -205,6 +204,12 @@ def test_another_server_on_the_port_is_not_taken_for_this_kind(kind: Kind) -> No
         assert "not " in f"{found.detail}"
 
 
+@kinds
+def test_a_flood_is_cut_off(kind: Kind) -> None:
+    with bad_nodes.node(bad_nodes.endless) as endpoint:
+        assert ask_one(kind, endpoint, timeout=60).cause is Cause.TOO_LARGE
+
+
 def test_names_lose_their_control_characters() -> None:
     tags = json.dumps({"models": [{"name": "a\x1b[2Jb"}, {"name": 3}, "x", {"name": ""}]}).encode()
     with bad_nodes.node(bad_nodes.answer("200 OK", tags)) as endpoint:
@@ -216,7 +221,7 @@ def test_names_lose_their_control_characters() -> None:
 def test_a_million_models_are_capped() -> None:
     many = b'{"models": [' + b'{"name":"m"},' * 100_000 + b'{"name":"m"}]}'
     with bad_nodes.node(bad_nodes.answer("200 OK", many)) as endpoint:
-        found = ask_one(Kind.OLLAMA, endpoint, timeout=10)
+        found = ask_one(Kind.OLLAMA, endpoint)
     assert found.models is not None
     assert len(found.models) == 5000
 

@@ -102,9 +102,14 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
     assert token not in text, "the key was printed"
     assert os.stat(up.json()["log"]).st_mode & 0o077 == 0
 
+    text = (project / "fleet.yaml").read_text()
+    (project / "fleet.yaml").write_text(text.replace("16384", "8192"))
+    assert gateway("gateway", "status", "--json").json()["stale"] is True
+    (project / "fleet.yaml").write_text("project: {name: renamed, and: broken")
     down = gateway("gateway", "down", "--json")
     assert down.json() == {"stopped": pid}
     assert not alive(pid)
+    (project / "fleet.yaml").write_text(text)
     assert gateway("gateway", "status").code == 1
     assert gateway("gateway", "down").out == "no gateway was running\n"
 

@@ -265,6 +265,7 @@ def test_clean_removes_only_what_is_ours_and_unedited(run: Run, boxes: Start, pr
     assert run("clean", "--yes").code == 0
     left = set(files(project))
     assert {".claude/agents/mine.md", ".claude/agents/planner.md", "fleet.yaml"} <= left
+    assert ".subagent-fleet/master.key" in left, "the key stays while a file of ours does"
     assert not GENERATED - {".claude/agents/planner.md"} & left
     (project / ".claude/agents/planner.md").unlink()
     run("clean", "--yes")
@@ -541,3 +542,21 @@ def test_our_own_mistakes_exit_70_and_say_so(run: Run, boxes: Start, clean_env: 
     ran = run("generate", env={"PYTHONPATH": str(broken.parent)})
     assert ran.code == 70
     assert "a bug of ours (RuntimeError: oops)" in ran.err
+
+
+def test_doctor_finds_a_secret_in_git_and_a_stolen_litellm(
+    run: Run, boxes: Start, project: Path, tmp_path: Path
+) -> None:
+    boxes()
+    run("generate")
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    subprocess.run(["git", "-C", str(project), "add", "-f", ".env.subagent-fleet"], check=True)
+    program = tmp_path / "theirs" / "bin" / "litellm"
+    (tmp_path / "theirs/lib/python3.11/site-packages/litellm-1.82.7.dist-info").mkdir(parents=True)
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    ran = run("doctor", env={"PATH": f"{program.parent}:/usr/bin:/bin"})
+    assert ran.code == 1
+    assert ".env.subagent-fleet is in git" in ran.out
+    assert "is 1.82.7: this release carried a credential stealer" in ran.out

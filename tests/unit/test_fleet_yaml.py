@@ -109,6 +109,18 @@ def test_a_problem_is_named_with_its_place(old: str, new: str, expected: str) ->
     assert any(expected in problem for problem in found), found
 
 
+def test_direct_mode_needs_a_node_that_speaks_anthropics_api() -> None:
+    text = """
+project: {name: p}
+gateway: {provider: direct}
+nodes: {n: {kind: openrouter}}
+models: {m: {node: n, model: vendor/x, litellm_alias: y}}
+agents: {a: {model: m, description: d}}
+"""
+    assert "does not speak the Anthropic API; use litellm" in problems(text)[0]
+    assert fleet(text.replace("kind: openrouter", "kind: vllm, endpoint: http://n:8000")).is_direct
+
+
 def test_every_problem_is_reported_at_once() -> None:
     text = changed("node: big,", "node: bigg, contxt: 1,").replace("http://192.168.1.51:11434", "ftp://x")
     text = text.replace("model: small-coder", "model: nothing-like-it").replace(

@@ -77,7 +77,7 @@ def status(fleet: Fleet, out: Path, timeout: float) -> FleetStatus:
     surveys = asyncio.run(nodes.survey(list(fleet.nodes.values()), timeout=timeout, loaded=True))
     gateway = _direct(fleet, surveys) if fleet.is_direct else run.status(fleet, out)
     by_name = {survey.node: survey for survey in surveys}
-    routes = tuple(_judge(fleet, route, by_name[route.node], gateway) for route in fleet.routes())
+    routes = tuple(judge(fleet, route, by_name[route.node], gateway) for route in fleet.routes())
     return FleetStatus(fleet.project, tuple(surveys), gateway, routes)
 
 
@@ -87,7 +87,7 @@ def _direct(fleet: Fleet, surveys: Sequence[nodes.Survey]) -> direct.Direct:
     return direct.Direct(fleet.base_url, online, None if online else "the node is offline")
 
 
-def _judge(fleet: Fleet, route: Route, survey: nodes.Survey, gateway: run.Status | direct.Direct) -> RouteStatus:
+def judge(fleet: Fleet, route: Route, survey: nodes.Survey, gateway: run.Status | direct.Direct) -> RouteStatus:
     if survey.state is nodes.State.OFFLINE:
         return RouteStatus(route, False, f"node offline: {survey.cause}")
     has = survey.serves(fleet.models[route.model])

@@ -39,12 +39,12 @@ def ended(process: subprocess.Popen[bytes], within: float) -> int | None:
         return None
 
 
-def end(pid: int, is_gone: Callable[[], bool]) -> bool:
+def end(pid: int, is_gone: Callable[[], bool], grace: float = GRACE) -> bool:
     """Ask a process group to end, then make it; True once it is gone."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(pid, sign)
-        deadline = time.monotonic() + GRACE
+        deadline = time.monotonic() + grace
         while time.monotonic() < deadline:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)  # when it is our own child, it must not stay as a zombie

@@ -1,0 +1,97 @@
+"""The hands: processes are seen to be gone, locks die with their holder, files are whole or not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleet.core import FleetError
+from fleet.host import files, locks, machine, process
+
+STUBBORN = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()"
+
+
+def test_a_process_that_ignores_the_request_to_end_is_made_to(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, start_new_session=True)
+    assert child.stdout is not None
+    child.stdout.readline()
+    assert process.end(child.pid, lambda: not Path(f"/proc/{child.pid}").exists(), grace=0.3)
+    child.stdout.close()
+    child.returncode = -9  # it was collected by `end`
+
+
+def test_a_lock_is_held_for_as_long_as_the_child_that_inherits_it_lives(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    assert not locks.held(lock)
+    fd = locks.take(lock)
+    assert fd is not None
+    env = {"PATH": os.defpath}
+    child = process.detach([sys.executable, "-c", "import signal; signal.pause()"], env, tmp_path / "log", keep=fd)
+    locks.release(fd)
+    assert locks.held(lock)
+    assert locks.take(lock) is None
+    assert process.end(child.pid, lambda: not locks.held(lock))
+    assert not locks.held(lock)
+    child.returncode = -15
+
+
+def test_a_file_is_replaced_whole_and_never_through_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("precious")
+    link.symlink_to(target)
+    with open(target) as before:
+        files.write(target, b"new")
+        assert before.read() == "precious", "a reader that has it open keeps the old content"
+    files.write(link, b"other")
+    assert (target.read_text(), link.is_symlink()) == ("new", False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"], "no draft is left"
+
+
+def test_what_is_private_is_private_from_the_first_byte(tmp_path: Path) -> None:
+    files.write(tmp_path / "secret", b"s", files.PRIVATE)
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_of_two_that_create_one_wins(tmp_path: Path) -> None:
+    assert files.create(tmp_path / "a", b"1")
+    assert not files.create(tmp_path / "a", b"2")
+    assert (tmp_path / "a").read_bytes() == b"1"
+
+
+def test_only_plain_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "plain")
+    (tmp_path / "plain").write_bytes(b"x" * 10)
+    before = len(os.listdir("/proc/self/fd"))
+    for odd in (tmp_path, tmp_path / "fifo", tmp_path / "link", Path("/dev/zero")):
+        with pytest.raises(OSError):  # noqa: PT011 - which one depends on what it is
+            files.read(odd)
+    with pytest.raises(OSError, match="larger"):
+        files.read(tmp_path / "plain", limit=5)
+    assert files.read(tmp_path / "missing") is None
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_our_directory_is_never_a_link(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / files.OWN).symlink_to(tmp_path)
+    with pytest.raises(FleetError):
+        files.own_dir(tmp_path / "p")
+
+
+@pytest.mark.parametrize(
+    ("row", "loopback"),
+    [
+        ("0100007F", True),
+        ("00000000", False),
+        ("0" * 24 + "01000000", True),
+        ("0" * 32, False),
+        ("0" * 16 + "FFFF00000100007F", True),
+    ],
+)
+def test_addresses_of_the_kernels_table(row: str, loopback: bool) -> None:
+    assert machine._is_loopback(row) is loopback

@@ -1,0 +1,88 @@
+"""Decisions of the hall: whether a route is served, what doctor makes of its facts, what LiteLLM is given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fleet.app import doctor
+from fleet.app.models import judge
+from fleet.config import read
+from fleet.core import Fleet
+from fleet.gateway.run import Status, child_environment
+from fleet.host.http import Cause
+from fleet.nodes import ServedModel, State, Survey
+
+FLEET = read(
+    """
+project: {name: p}
+nodes:
+  box: {endpoint: http://10.0.0.7:11434}
+  paid: {kind: openrouter}
+models:
+  m: {node: box, ollama_model: coder, litellm_alias: claude-sonnet-local}
+  far: {node: paid, model: vendor/x, litellm_alias: claude-opus-local}
+agents: {a: {model: m, description: d}}
+""",
+    Path("f"),
+).fleet
+ONLINE = Survey("box", "ollama", "http://10.0.0.7:11434", (), State.ONLINE, models=(ServedModel("coder:latest"),))
+UP = Status(True, "u", 1, answers=True, aliases=("claude-sonnet-local",))
+
+
+@pytest.mark.parametrize(
+    ("survey", "gateway", "served", "why"),
+    [
+        (ONLINE, UP, True, "served"),
+        (replace(ONLINE, state=State.OFFLINE, cause=Cause.REFUSED), UP, False, "node offline: refused"),
+        (replace(ONLINE, models=()), UP, False, "the node does not have the model"),
+        (replace(ONLINE, models=None), UP, None, "the node does not tell which models it has"),
+        (ONLINE, replace(UP, running=False), False, "the gateway is not running"),
+        (ONLINE, replace(UP, answers=False, reason="deaf"), False, "deaf"),
+        (ONLINE, replace(UP, aliases=("other",)), False, "the running gateway does not know the alias"),
+    ],
+)
+def test_a_route_is_served_only_when_everything_on_it_is_there(
+    survey: Survey, gateway: Status, served: bool | None, why: str
+) -> None:
+    found = judge(FLEET, FLEET.routes()[0], survey, gateway)
+    assert (found.served, found.why) == (served, why)
+
+
+def findings(fleet: Fleet, survey: Survey, check: str) -> list[str]:
+    facts = doctor.Facts(fleet, Path("/nonexistent"), {"box": survey}, {"m": 4096})
+    return [found.finding for found in getattr(doctor, check)(facts)]
+
+
+def test_an_ollama_on_a_public_address_is_wrong_and_one_that_is_off_is_not() -> None:
+    nodes = {"box": replace(FLEET.nodes["box"], endpoint="http://8.8.8.8:11434")}
+    public = replace(FLEET, nodes=nodes)
+    assert "public address 8.8.8.8" in findings(public, ONLINE, "exposed")[0]
+    assert findings(public, replace(ONLINE, state=State.OFFLINE), "exposed") == []
+    assert findings(replace(FLEET, nodes={"box": FLEET.nodes["box"]}), ONLINE, "exposed") == []
+
+
+def test_a_context_beyond_the_models_own_is_wrong() -> None:
+    only = replace(FLEET, models={"m": FLEET.models["m"]})
+    assert "context 8192 is more than the 4096" in findings(only, ONLINE, "context")[0]
+
+
+def test_litellm_gets_what_it_needs_and_nothing_else() -> None:
+    environ = {
+        "PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "no", "OPENROUTER_API_KEY": "yes", "HTTPS_PROXY": "http://proxy",
+        "no_proxy": "mine", "PYTHONSTARTUP": "no",
+    }  # fmt: skip
+    given = child_environment(FLEET, "sk-key", environ)
+    assert "AWS_SECRET_ACCESS_KEY" not in given
+    assert "PYTHONSTARTUP" not in given
+    assert (given["OPENROUTER_API_KEY"], given["LITELLM_MASTER_KEY"]) == ("yes", "sk-key")
+    assert given["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
+    hosts = given["NO_PROXY"].split(",")
+    assert {"mine", "10.0.0.7", "localhost"} <= set(hosts)
+    assert "openrouter.ai" not in hosts
+
+
+def test_a_cloud_has_no_cap_unless_one_is_given() -> None:
+    assert (FLEET.models["m"].max_parallel, FLEET.models["far"].max_parallel) == (1, None)
