@@ -105,6 +105,9 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
     text = (project / "fleet.yaml").read_text()
     (project / "fleet.yaml").write_text(text.replace("16384", "8192"))
     assert gateway("gateway", "status", "--json").json()["stale"] is True
+    gateway("generate")
+    older = gateway("gateway", "up")
+    assert (older.code, "older litellm_config.yaml" in older.err) == (1, True)
     (project / "fleet.yaml").write_text("project: {name: renamed, and: broken")
     down = gateway("gateway", "down", "--json")
     assert down.json() == {"stopped": pid}

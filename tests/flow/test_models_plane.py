@@ -517,7 +517,7 @@ def test_watching_refreshes_until_it_is_interrupted(project: Path, boxes: Start,
         assert watching.stdout is not None
         seen = 0
         for line in watching.stdout:
-            seen += line == '  "project": "two-boxes",\n'
+            seen += json.loads(line)["project"] == "two-boxes"
             if seen == 3:
                 break
         watching.send_signal(signal.SIGINT)
@@ -560,3 +560,60 @@ def test_doctor_finds_a_secret_in_git_and_a_stolen_litellm(
     assert ran.code == 1
     assert ".env.subagent-fleet is in git" in ran.out
     assert "is 1.82.7: this release carried a credential stealer" in ran.out
+
+
+def test_a_cloud_model_is_never_chosen_and_doctor_names_it(run: Run, boxes: Start, project: Path) -> None:
+    two = boxes()
+    two.small.models = ("small:3b", "gpt-oss:120b-cloud", "big:14b")
+    ran = run("init", "--force", env={"OLLAMA_HOST": two.small.endpoint.removeprefix("http://")})
+    assert ran.code == 0, ran.err
+    text = (project / "fleet.yaml").read_text()
+    assert "big:14b" in text
+    assert "cloud" not in text
+    (project / "fleet.yaml").write_text(text.replace("big:14b", "gpt-oss:120b-cloud"))
+    checked = run("doctor")
+    assert checked.code == 1
+    assert "Ollama sends its requests to a cloud" in checked.out
+    assert "gpt-oss:120b-cloud (cloud)" in run("discover").out
+
+
+def test_init_takes_no_more_context_than_the_model_has(run: Run, boxes: Start, project: Path) -> None:
+    two = boxes()
+    two.small.models = ("only:3b",)
+    two.small.context = 2048
+    run("init", "--force", env={"OLLAMA_HOST": two.small.endpoint.removeprefix("http://")})
+    assert "context: 2048" in (project / "fleet.yaml").read_text()
+    assert "prompt: |" in (project / "fleet.yaml").read_text()
+
+
+def test_the_reason_of_a_node_that_cannot_load_is_passed_on(run: Run, boxes: Start, project: Path) -> None:
+    two = boxes()
+    answer = bad_nodes.answer("500 Oh", b'{"models": [], "error": "model requires more \\u001b memory"}')
+    with bad_nodes.node(bad_nodes.by_path({"/api/tags": bad_nodes.answer("200 OK", b'{"models": []}')}, answer)) as odd:
+        (project / "fleet.yaml").write_text((project / "fleet.yaml").read_text().replace(two.small.endpoint, odd))
+        ran = run("warmup", "--agent", "planner", "--json")
+    assert "model requires more" in ran.json()[0]["reason"]
+
+
+@pytest.mark.parametrize("command", [["discover", "--timeout", "nan"], ["status", "--watch", "--interval", "nan"]])
+def test_not_a_number_is_not_a_time(run: Run, boxes: Start, command: list[str]) -> None:
+    boxes()
+    assert run(*command).code == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["- " * 100_000, "[" * 100_000, "{" * 100_000, "? " * 100_000, "a:\n" + " " * 90_000 + "b"]
+)
+def test_a_deep_file_is_refused_in_words(run: Run, project: Path, text: str) -> None:
+    (project / "fleet.yaml").write_text(text)
+    ran = run("validate")
+    assert (ran.code, "Invalid fleet.yaml" in ran.err) == (2, True)
+
+
+def test_a_path_of_any_bytes_works(run: Run, boxes: Start, project: Path) -> None:
+    boxes()
+    odd = Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9"))
+    odd.mkdir()
+    shutil.copy(project / "fleet.yaml", odd / "fleet.yaml")
+    for command in (["generate"], ["status", "--json"], ["gateway", "status"], ["gateway", "down"], ["clean", "--yes"]):
+        assert run(*command, cwd=odd, env={"LC_ALL": "C", "PYTHONUTF8": "0"}).code in (0, 1), command

@@ -18,6 +18,16 @@ def answer(status: str, body: bytes, headers: str = "content-type: application/j
     return behave
 
 
+def by_path(known: dict[str, Behaviour], otherwise: Behaviour) -> Behaviour:
+    """Another behaviour for some paths."""
+
+    def behave(client: socket.socket, over: threading.Event) -> None:
+        path = client.recv(65536, socket.MSG_PEEK).split(b" ")[1].decode()
+        known.get(path, otherwise)(client, over)
+
+    return behave
+
+
 def silent(client: socket.socket, over: threading.Event) -> None:
     """Accepts, and never says a word."""
     over.wait()

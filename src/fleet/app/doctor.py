@@ -172,8 +172,9 @@ def reachable(facts: Facts) -> Iterator[Check]:
 def _revive(node: Node, survey: nodes.Survey) -> str:
     if survey.cause == "no API key":
         return f"export {node.api_key_env}=…"
-    if node.kind is Kind.OLLAMA and node.is_local:
-        return "ollama serve"
+    if node.kind is Kind.OLLAMA and node.is_local and survey.cause == "refused":
+        host = node.endpoint.partition("://")[2]
+        return "ollama serve" if host.endswith(":11434") else f"OLLAMA_HOST={host} ollama serve"
     return f"start it, or correct nodes.{node.name}.endpoint in fleet.yaml"
 
 
@@ -185,6 +186,9 @@ def present(facts: Facts) -> Iterator[Check]:
             yield Check("model", Health.WRONG, f"{model.served} is not on {node.name}", _fetch(node, model))
         elif has is None:
             yield Check("model", Health.UNKNOWN, f"whether {model.served} is on {node.name} is unknown")
+        elif any(nodes.same_name(m.name, model.served) and m.remote for m in survey.models or ()):
+            finding = f"{model.served} is not on {node.name}: Ollama sends its requests to a cloud, off your machines"
+            yield Check("model", Health.WRONG, finding, f"choose a local model for models.{model.name}")
         else:
             yield Check("model", Health.OK, f"{model.served} is on {node.name}")
 

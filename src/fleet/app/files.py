@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from fleet.core import Fleet
+from fleet.core import Fleet, FleetError, NotFound
 from fleet.gateway import keys
 from fleet.generate import TARGETS, Change, File, gateway_file, manifest, render, target, write
 from fleet.generate.write import difference
@@ -87,7 +87,14 @@ class Cleaning:
 
 def cleaning(out: Path) -> Cleaning:
     """What could go. Our own records go with the last generated file, the key among them."""
+    if not out.is_dir():
+        raise NotFound(f"there is no directory {out}")
     ours = write.known(out)
+    if not ours.hashes and (out / manifest.PATH).exists():
+        raise FleetError(
+            f"{out / manifest.PATH} does not say what fleet wrote, so nothing can be removed safely",
+            hint="fleet generate --force, then fleet clean",
+        )
     removable = tuple(step.path for step in write.plan(out, [], ours) if step.change is Change.OBSOLETE)
     edited = tuple(path for path in ours.hashes if path not in removable and os.path.lexists(out / path))
     records = [path for path in RECORDS if ours.hashes and not edited and (out / path).exists()]

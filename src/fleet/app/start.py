@@ -11,7 +11,7 @@ from pathlib import Path
 from fleet import nodes
 from fleet.config import json_schema, read
 from fleet.core import FleetError, Kind, Node
-from fleet.generate.yaml import dump
+from fleet.generate.yaml import dump_for_people
 from fleet.host import files
 
 SCHEMA = "fleet.schema.json"
@@ -33,7 +33,7 @@ ROLES: dict[str, dict[str, object]] = {
     "implementer": {
         "model": "heavy-coder",
         "description": "Use for writing code: features, bug fixes and refactorings.",
-        "tools": ["Read", "Grep", "Glob", "Edit", "MultiEdit", "Bash"],
+        "tools": ["Read", "Grep", "Glob", "Edit", "MultiEdit", "Write", "Bash"],
         "prompt": "You write code. Make the smallest change that is right, run the checks that concern it,\n"
         "and say what you changed, why, and what you saw when you ran it.\n",
     },
@@ -90,7 +90,7 @@ def render(project: str, chosen: nodes.Pair | None) -> str:
         chosen = nodes.Pair(
             (local, nodes.ServedModel("qwen2.5-coder:7b")), (local, nodes.ServedModel("qwen2.5-coder:32b"))
         )
-    return head + dump(_document(project, chosen))
+    return head + dump_for_people(_document(project, chosen))
 
 
 def _document(project: str, chosen: nodes.Pair) -> dict[str, object]:

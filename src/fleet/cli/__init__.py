@@ -5,6 +5,7 @@ Nothing but click is imported until a command is called, so that `fleet --help` 
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -74,6 +75,9 @@ def program() -> None:
 
 def main(args: list[str] | None = None) -> int:
     """Run one command; every failure that a user can act on becomes a sentence and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a path may hold any bytes, and a terminal any character set
     try:
         # What a command ends with on purpose (`Exit`) comes back as a value; a command that just ends gives None.
         ended = program.main(args=args, prog_name=_called_as(), standalone_mode=False)

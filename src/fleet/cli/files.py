@@ -23,7 +23,7 @@ START = {
     "opencode": "opencode",
     "aider": "aider",
 }
-COLOURS = {"new": GOOD, "changed": MEH, "edited": BAD, "foreign": BAD, "obsolete": MEH}
+COLOURS = {"new": GOOD, "changed": MEH, "edited": BAD, "foreign": BAD, "obsolete": MEH, "replaced": BAD, "removed": MEH}
 
 
 def _targets(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[str]:
@@ -86,7 +86,7 @@ def generate(
         return
     click.echo("Generated:")
     for step in done.steps:
-        click.echo(f"  {paint(f'{step.change:9}', COLOURS)}{step.path}")
+        click.echo(f"  {paint(f'{step.change.done:9}', COLOURS)}{step.path}")
     _next_steps(fleet, done.targets)
 
 

@@ -6,11 +6,24 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.show import BAD, GOOD, config_option, data, json_option, out_option, paint, size, table, talk, warn
+from fleet.cli.show import (
+    BAD,
+    GOOD,
+    config_option,
+    data,
+    json_option,
+    out_option,
+    paint,
+    screen,
+    size,
+    table,
+    talk,
+    warn,
+)
 from fleet.config import load
 from fleet.core import Fleet, FleetError
 from fleet.core.text import clean
@@ -20,8 +33,18 @@ if TYPE_CHECKING:
     from fleet.nodes import Survey
 
 STATES = {"online": GOOD, "offline": BAD, "ok": GOOD, "failed": BAD, "yes": GOOD, "no": BAD}
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds; not-a-number is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        return seconds if seconds == seconds else self.fail(f"{value!r} is not a number of seconds", param, ctx)
+
+
 timeout_option = click.option(
-    "--timeout", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="Seconds to wait for a node."
+    "--timeout", type=Seconds(0.1, 600), default=5.0, show_default=True, help="Seconds to wait for a node."
 )
 
 
@@ -92,7 +115,7 @@ def model_names(survey: Survey, verbose: bool) -> str:
         return f"{survey.cause}: {survey.detail}" if verbose else ""
     if survey.models is None:
         return "unknown (it does not list them)"
-    return ", ".join(model.name for model in survey.models) or "none"
+    return ", ".join(f"{model.name} (cloud)" if model.remote else model.name for model in survey.models) or "none"
 
 
 @click.command()
@@ -129,20 +152,22 @@ def warmup(config: Path, model: str | None, agent: str | None, as_json: bool) ->
 @timeout_option
 @json_option
 @click.option("--watch", "-w", is_flag=True, help="Refresh in place until interrupted.")
-@click.option("--interval", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="With --watch.")
+@click.option("--interval", type=Seconds(0.2, 3600), default=2.0, show_default=True, help="With --watch.")
 def status(config: Path, out: Path | None, timeout: float, as_json: bool, watch: bool, interval: float) -> None:
     """Show nodes, what they hold in memory, and for every agent whether its alias is really served."""
     from fleet.app.models import status as ask
 
     fleet = open_fleet(config)
-    while True:
+    if not watch:
         now = ask(fleet, out or config.parent, timeout)
-        if watch and not as_json:
-            click.clear()
         data(now) if as_json else show_status(now)
-        if not watch:
-            return
-        time.sleep(interval)
+        return
+    with screen(sys.stdout.isatty() and not as_json) as refresh:
+        while True:
+            now = ask(fleet, out or config.parent, timeout)
+            refresh()
+            data(now, line=True) if as_json else show_status(now)
+            time.sleep(interval)
 
 
 def show_status(now: FleetStatus) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,26 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print data a
 GOOD, BAD, MEH = "green", "red", "yellow"
 
 
-def data(value: object) -> None:
-    """Print a value as JSON, whole, on stdout."""
-    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+def data(value: object, *, line: bool = False) -> None:
+    """Print a value as JSON, whole, on stdout; as one line where more will follow."""
+    click.echo(json.dumps(_plain(value), indent=None if line else 2, ensure_ascii=False))
+
+
+@contextmanager
+def screen(terminal: bool) -> Iterator[Callable[[], None]]:
+    """A screen of its own that can be drawn anew, leaving what was on the terminal as it was; nothing when piped."""
+
+    def refresh() -> None:
+        if terminal:
+            click.echo(f"\x1b[H\x1b[J{datetime.now():%H:%M:%S}  Ctrl-C ends\n")
+
+    if terminal:
+        click.echo("\x1b[?1049h", nl=False)
+    try:
+        yield refresh
+    finally:
+        if terminal:
+            click.echo("\x1b[?1049l", nl=False)
 
 
 def _plain(value: object) -> Any:

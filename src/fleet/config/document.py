@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import yaml
@@ -11,6 +12,8 @@ from fleet.core.text import clean
 type_of_merge = "tag:yaml.org,2002:merge"
 MAX_NODES = 200_000  # aliases expand; a small file must not become a huge document
 MAX_DEPTH = 40
+MAX_NESTING = 2000
+TOO_LARGE = "the document is too large or too deep once expanded"
 
 Path = tuple[str | int, ...]
 
@@ -52,6 +55,9 @@ class Document:
 def parse(text: str) -> Document:
     """Read one YAML document. Duplicate keys, keys that are not text and over-large documents become problems."""
     document = Document()
+    if _is_too_deep(text):
+        document.problems.append(Problem(Place(1, 1), (), TOO_LARGE))
+        return document
     loader = _Loader(text)
     try:
         root = loader.get_single_node()
@@ -64,10 +70,24 @@ def parse(text: str) -> Document:
     except yaml.YAMLError as problem:
         document.problems.append(Problem(Place(1, 1), (), f"not YAML: {str(problem).splitlines()[0]}"))
     except (_TooLarge, RecursionError):
-        document.problems.append(Problem(Place(1, 1), (), "the document is too large or too deep once expanded"))
+        document.problems.append(Problem(Place(1, 1), (), TOO_LARGE))
     finally:
         loader.dispose()
     return document
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether composing the text could exhaust the C stack, which ends the program without a word."""
+    if any(len(line) - len(line.lstrip(" -?:\t")) > MAX_NESTING for line in text.splitlines()):
+        return True
+    if text.count("[") + text.count("{") <= MAX_NESTING:
+        return False
+    depth = 0
+    for bracket in re.finditer(r"[\[\]{}]", text):
+        depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
+        if depth > MAX_NESTING:
+            return True
+    return False
 
 
 class _TooLarge(Exception):

@@ -15,7 +15,8 @@ from fleet.host import files
 
 OPENROUTER = "https://openrouter.ai/api"
 SPEAKS_ANTHROPIC = {Kind.OLLAMA, Kind.VLLM, Kind.LMSTUDIO, Kind.LLAMACPP, Kind.ANTHROPIC}
-MAX_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
+MANY = 20  # problems after which no more suggestions are looked for: each takes a while in a large file
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def _check_references(document: Document, value: dict[str, object]) -> None:
             wanted = part.get(key) if isinstance(part, dict) else None
             if isinstance(wanted, str) and wanted not in known:
                 path = (section, name, key)
-                near = nearest(wanted, known)
+                near = nearest(wanted, known) if len(document.problems) < MANY else ""
                 document.problem(path, f"{dotted(path)} references unknown {key}: {clean(wanted)}{near}")
 
 
@@ -137,6 +138,12 @@ def _fleet(file: FleetFile, document: Document) -> Fleet:
     models = {name: _model(name, part, nodes.get(part.node)) for name, part in file.models.items()}
     agents = {name: _agent(name, part) for name, part in file.agents.items()}
     gateway = _gateway(file, document)
+    for name, node in nodes.items():
+        if node.api_key_env == gateway.master_key_env:
+            where = ("nodes", name, "api_key_env")
+            document.problem(
+                where, f"{dotted(where)} is gateway.master_key_env too: the node would get the gateway's key"
+            )
     fleet = Fleet(file.project.name, gateway, nodes, models, agents)
     if gateway.provider is Provider.DIRECT and not document.problems:
         _check_direct(fleet, document)

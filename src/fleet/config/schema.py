@@ -14,8 +14,14 @@ from fleet.core.text import has_controls
 
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
-SHELL_NAMES = {"BASH_ENV", "ENV", "HOME", "IFS", "PATH", "PROMPT_COMMAND", "PS1", "PWD", "SHELL", "USER"}
+TAKEN_NAMES = {
+    "ALL_PROXY", "DISABLE_TELEMETRY", "ENV", "EUID", "FLEET_HOME", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "IFS", "LANG",
+    "NO_PROXY", "PATH", "PROMPT_COMMAND", "PS1", "PWD", "REQUESTS_CA_BUNDLE", "SHELL", "SHELLOPTS", "TERM", "TMPDIR",
+    "UID", "USER",
+}  # fmt: skip
+TAKEN_PREFIXES = ("BASH", "CLAUDE_CODE_", "DYLD_", "LC_", "LD_", "NODE_", "PYTHON", "SSL_CERT_", "XDG_")
 OUR_NAMES = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"}
+CLAUDE_WORDS = {"best", "default", "haiku", "inherit", "opus", "opusplan", "sonnet"}
 METADATA_HOSTS = {"169.254.169.254", "169.254.170.2", "fd00:ec2::254", "100.100.100.200", "metadata.google.internal"}
 
 
@@ -32,6 +38,14 @@ def _one_line(text: str) -> str:
 def _alias(text: str) -> str:
     if "*" in _one_line(text):
         raise ValueError("must not contain *, which LiteLLM takes for a pattern")
+    if text.lower() in CLAUDE_WORDS:
+        raise ValueError(f"must not be {text!r}, which Claude Code takes for something else than a model of yours")
+    return text
+
+
+def _keep_alive(text: str) -> str:
+    if not re.fullmatch(r"-?(\d{1,9}(\.\d{1,6})?(ms|s|m|h)){1,4}", text):
+        raise ValueError("must be seconds as a number, -1 for ever, or a duration such as 30m or 1h30m")
     return text
 
 
@@ -46,8 +60,8 @@ def _prose(text: str) -> str:
 def _env_name(text: str) -> str:
     if not ENV_NAME.match(text):
         raise ValueError("must be the name of an environment variable, such as MY_API_KEY (never the key itself)")
-    if text in SHELL_NAMES or text.startswith(("LD_", "DYLD_")):
-        raise ValueError(f"must not be {text}, which the shell or the loader needs")
+    if text in TAKEN_NAMES or text.startswith(TAKEN_PREFIXES):
+        raise ValueError(f"must not be {text}, which means something else to the shell or to other programs")
     if text in OUR_NAMES or text.startswith("ANTHROPIC_DEFAULT_"):
         raise ValueError(f"must not be {text}, which the generated environment file sets to something else")
     return text
@@ -102,6 +116,8 @@ EnvName = Annotated[str, Meta(max_length=100, extra={"check": _env_name})]
 Alias = Annotated[str, Meta(max_length=300, extra={"check": _alias})]
 Host = Annotated[str, Meta(max_length=300, extra={"check": _host})]
 Endpoint = Annotated[str, Meta(max_length=500, extra={"check": _endpoint})]
+KeepSeconds = Annotated[int, Meta(ge=-1, le=10**9)]
+KeepDuration = Annotated[str, Meta(max_length=40, extra={"check": _keep_alive})]
 Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
@@ -158,7 +174,9 @@ class ModelPart(Part, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=10_000)] | None,
         _says("Requests that may run at once; more wait in the gateway. 1 by default, no limit in a cloud."),
     ] = None
-    keep_alive: Annotated[int | Line, _says("How long Ollama keeps it loaded: -1 for ever, or 30m.")] = -1
+    keep_alive: Annotated[
+        KeepSeconds | KeepDuration, _says("How long Ollama keeps it loaded: -1 for ever, or 30m.")
+    ] = -1
 
 
 class AgentPart(Part, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from fleet.core import Fleet, Model
-from fleet.host.http import Http, Unanswered
+from fleet.host.http import Cause, Http, Unanswered
 from fleet.nodes.anthropic import headers
 
 
@@ -33,4 +33,6 @@ def check(fleet: Fleet) -> Direct:
 async def _ask(fleet: Fleet, model: Model) -> None:
     body = {"model": model.served, "max_tokens": 1, "messages": [{"role": "user", "content": "Reply with ok."}]}
     async with Http(model.timeout) as http:
-        await http.post(f"{fleet.base_url}/v1/messages", body, headers(fleet.node_of(model)))
+        answer = (await http.post(f"{fleet.base_url}/v1/messages", body, headers(fleet.node_of(model)))).json()
+    if not isinstance(answer, dict) or answer.get("type") != "message":
+        raise Unanswered(Cause.WRONG_KIND, "what it answers is not a message of the Anthropic API")

@@ -57,6 +57,7 @@ def strong(fleet: Fleet, out: Path) -> str:
     """The key in force, refused when it is weak."""
     key = chosen(fleet, out)
     if key is None:
+        proposed(out)  # an empty key file is another thing than none
         raise FleetError("this project has no gateway key yet", hint="fleet generate")
     problem = weakness(key)
     if problem:

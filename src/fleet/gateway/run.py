@@ -19,7 +19,7 @@ from fleet.gateway import environment, keys
 from fleet.generate import gateway_file, litellm
 from fleet.generate.yaml import dump
 from fleet.host import files, locks, machine, process
-from fleet.host.http import Http, Unanswered
+from fleet.host.http import Cause, Http, Unanswered
 
 START_SECONDS = 180.0
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
@@ -56,7 +56,7 @@ class Desk:
     """Where the gateway of one project directory keeps its lock, its record and its log."""
 
     def __init__(self, out: Path) -> None:
-        mark = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:12]
+        mark = hashlib.sha256(os.fsencode(out.resolve())).hexdigest()[:12]
         self.lock = files.home() / "gateway" / f"{mark}.lock"
         self.record = self.lock.with_suffix(".json")
         self.config = self.lock.with_suffix(".yaml")
@@ -85,8 +85,7 @@ def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
     files.private_dir(files.home())
     lock = locks.take(desk.lock)
     if lock is None:
-        _wait(fleet, desk, key, desk.is_free)
-        return _already(fleet, out, say)
+        return _join(fleet, out, key, say)
     try:
         _refuse_taken_port(fleet)
         started = _start(fleet, desk, program, config, key, lock)
@@ -116,12 +115,17 @@ def _start(fleet: Fleet, desk: Desk, program: Path, config: Path, key: str, lock
     return started
 
 
-def _already(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
-    now = status(fleet, out)
-    say(f"the gateway already runs (process {now.pid})")
-    if now.stale:
-        say("  it was started with an older litellm_config.yaml; restart it: fleet gateway down && fleet gateway up")
-    return now
+def _join(fleet: Fleet, out: Path, key: str, say: Callable[[str], None]) -> Status:
+    """The gateway that runs already, once it serves; FleetError when it is stuck, or runs with an older file."""
+    desk = Desk(out)
+    record = desk.read()
+    say(f"the gateway already runs (process {record.pid if record else 'unknown'})")
+    restart = "fleet gateway down && fleet gateway up"
+    if record and _changed_since(record):
+        raise FleetError("it was started with an older litellm_config.yaml", hint=restart)
+    began = record.started if record else time.time()
+    _wait(fleet, desk, key, desk.is_free, min(START_SECONDS, max(5.0, began + START_SECONDS - time.time())), restart)
+    return status(fleet, out)
 
 
 def _fresh_config(fleet: Fleet, out: Path) -> Path:
@@ -180,17 +184,25 @@ def _write_record(desk: Desk, fleet: Fleet, config: Path, pid: int) -> None:
     files.write(desk.record, json.dumps(asdict(record)).encode(), files.PRIVATE)
 
 
-def _wait(fleet: Fleet, desk: Desk, key: str, is_over: Callable[[], bool]) -> None:
+def _wait(
+    fleet: Fleet,
+    desk: Desk,
+    key: str,
+    is_over: Callable[[], bool],
+    seconds: float = START_SECONDS,
+    hint: str | None = None,
+) -> None:
     """Until it serves every alias; FleetError when it ends before that, or the time is up."""
     wanted = {model.alias for model in fleet.models.values()}
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if wanted <= set(served(fleet, key) or ()):
+        found = served(fleet, key)
+        if not isinstance(found, Unanswered) and wanted <= set(found):
             return
         if is_over():
-            raise FleetError(f"LiteLLM ended before it answered:\n{tail(desk.log)}")
+            raise FleetError(f"LiteLLM ended before it answered:\n{tail(desk.log)}", hint)
         time.sleep(0.2)
-    raise FleetError(f"LiteLLM did not answer within {START_SECONDS:.0f} s:\n{tail(desk.log)}")
+    raise FleetError(f"LiteLLM did not answer within {seconds:.0f} s:\n{tail(desk.log)}", hint)
 
 
 def tail(log: Path, lines: int = 8) -> str:
@@ -199,8 +211,8 @@ def tail(log: Path, lines: int = 8) -> str:
     return "\n".join(f"  {clean(line)}" for line in last)
 
 
-def served(fleet: Fleet, key: str) -> tuple[str, ...] | None:
-    """The names the gateway serves; None when it does not answer, or not to this key."""
+def served(fleet: Fleet, key: str) -> tuple[str, ...] | Unanswered:
+    """The names the gateway serves, or why it does not say."""
 
     async def ask() -> object:
         async with Http(3.0, tls=False) as http:
@@ -208,11 +220,11 @@ def served(fleet: Fleet, key: str) -> tuple[str, ...] | None:
 
     try:
         answer = asyncio.run(ask())
-    except Unanswered:
-        return None
+    except Unanswered as problem:
+        return problem
     listed = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(listed, list):
-        return None
+        return Unanswered(Cause.MISSING_KEY, 'the answer has no list "data"')
     return tuple(clean(item["id"]) for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str))
 
 
@@ -235,7 +247,8 @@ def status(fleet: Fleet, out: Path) -> Status:
     if record is None:
         return Status(False, fleet.gateway.url, reason="not started: fleet gateway up")
     key = keys.chosen(fleet, out)
-    aliases = served(fleet, key) if key else None
+    found = served(fleet, key) if key else Unanswered(Cause.NO_API_KEY, "this project has no key: fleet generate")
+    aliases = None if isinstance(found, Unanswered) else found
     return Status(
         True,
         record.url,
@@ -246,8 +259,17 @@ def status(fleet: Fleet, out: Path) -> Status:
         answers=aliases is not None,
         aliases=aliases,
         stale=gateway_file(fleet)[0].content != files.read(Path(record.config)) or _changed_since(record),
-        reason=None if aliases is not None else "it does not answer to this project's key",
+        reason=_silence(found, time.time() - record.started) if isinstance(found, Unanswered) else None,
     )
+
+
+def _silence(problem: Unanswered, age: float) -> str:
+    """Why a running gateway gives no answer."""
+    if problem.cause is Cause.UNAUTHORISED:
+        return "it does not accept this project's key"
+    if age < START_SECONDS and problem.cause is Cause.REFUSED:
+        return f"it is starting, for {age:.0f} s now"
+    return f"it runs but does not answer ({problem.cause}); restart it: fleet gateway down && fleet gateway up"
 
 
 def _changed_since(record: Record) -> bool:

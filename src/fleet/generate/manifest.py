@@ -28,6 +28,11 @@ class Change(StrEnum):
     OBSOLETE = "obsolete"
 
     @property
+    def done(self) -> str:
+        """The same once it was written."""
+        return {Change.EDITED: "replaced", Change.FOREIGN: "replaced", Change.OBSOLETE: "removed"}.get(self, str(self))
+
+    @property
     def blocks(self) -> bool:
         """Somebody else's bytes would be lost."""
         return self in (Change.EDITED, Change.FOREIGN)

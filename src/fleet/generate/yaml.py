@@ -33,6 +33,23 @@ def dump(value: object) -> str:
     return str(yaml.dump(value, Dumper=_OneLine, allow_unicode=True, width=2**30, sort_keys=False))
 
 
+class _Blocks(_OneLine):
+    """For people who edit: text of several lines stands as such."""
+
+
+def _block(dumper: Any, text: str) -> Any:
+    if "\n" in text and text.replace("\n", "").isprintable():
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+    return _text(dumper, text)
+
+
+_Blocks.add_representer(str, _block)
+
+
+def dump_for_people(value: object) -> str:
+    return str(yaml.dump(value, Dumper=_Blocks, allow_unicode=True, width=2**30, sort_keys=False))
+
+
 def front_matter(notice: str, fields: dict[str, object], body: str) -> bytes:
     """A Markdown file with front matter at byte 0, the notice inside it as a YAML comment.
 

@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import h11
 
+from fleet.core.text import clean
+
 MAX_BODY = 4 * 1024 * 1024
 
 
@@ -40,10 +42,11 @@ class Cause(StrEnum):
 
 
 class Unanswered(Exception):
-    """No usable answer, with its cause. Never carries the body: a stranger wrote that."""
+    """No usable answer, with its cause. Never carries the body, a stranger's words; at most its `error`, cleaned."""
 
-    def __init__(self, cause: Cause, detail: str, status: int | None = None) -> None:
+    def __init__(self, cause: Cause, detail: str, status: int | None = None, error: str | None = None) -> None:
         super().__init__(f"{cause}: {detail}")
+        self.error = error
         self.cause = cause
         self.detail = detail
         self.status = status
@@ -62,14 +65,18 @@ class Answer:
 
 
 class Http:
-    """Asks many machines at once; use it as an async context manager. The timeout counts from the moment it is entered.
+    """Asks many machines at once; use it as an async context manager.
+
+    With `together`, the timeout counts for all requests from the moment it is entered: however many machines are
+    silent, they are waited for once.
 
     No redirect is followed, and no proxy of the environment is used: what is meant for a machine on your own network
     must not be sent anywhere else.
     """
 
-    def __init__(self, timeout: float = 5.0, *, tls: bool = True) -> None:
+    def __init__(self, timeout: float = 5.0, *, tls: bool = True, together: bool = False) -> None:
         self.timeout = timeout
+        self._together = together
         self._tls = tls
         self._context: ssl.SSLContext | None = None
         self._until = 0.0
@@ -102,7 +109,8 @@ class Http:
     ) -> Answer:
         """One whole answer in time, a drip of bytes included; or Unanswered. A timeout given here is for this one."""
         limit = self.timeout if timeout is None else timeout
-        until = self._until if timeout is None else asyncio.get_running_loop().time() + timeout
+        now = asyncio.get_running_loop().time()
+        until = self._until if self._together and timeout is None else now + limit
         request = b"" if body is None else json.dumps(body).encode()
         try:
             async with asyncio.timeout_at(until):
@@ -112,7 +120,7 @@ class Http:
         except (h11.ProtocolError, OSError, UnicodeError) as problem:
             raise _explain(problem) from problem
         if answer.status >= 300:
-            raise _refusal(answer.status)
+            raise _refusal(answer)
         return answer
 
     async def _exchange(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
@@ -159,12 +167,23 @@ async def _answer(wire: h11.Connection, reader: asyncio.StreamReader) -> Answer:
                 raise h11.RemoteProtocolError("closed before it answered")
 
 
-def _refusal(status: int) -> Unanswered:
+def _refusal(answer: Answer) -> Unanswered:
+    status = answer.status
     if status in (401, 403):
         return Unanswered(Cause.UNAUTHORISED, f"HTTP {status}", status)
     if status < 400:
         return Unanswered(Cause.REDIRECTED, f"HTTP {status}; redirects are not followed", status)
-    return Unanswered(Cause.HTTP_ERROR, f"HTTP {status}", status)
+    return Unanswered(Cause.HTTP_ERROR, f"HTTP {status}", status, _error(answer))
+
+
+def _error(answer: Answer) -> str | None:
+    """What model servers say of a failure: {"error": "one sentence"}."""
+    try:
+        said = answer.json()
+    except Unanswered:
+        return None
+    error = said.get("error") if isinstance(said, dict) else None
+    return clean(error) if isinstance(error, str) else None
 
 
 def _explain(problem: Exception) -> Unanswered:

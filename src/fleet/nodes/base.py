@@ -30,6 +30,8 @@ class ServedModel:
     quantisation: str | None = None
     context: int | None = None
     embeds: bool = False
+    remote: bool = False
+    """The node only passes requests on, to somebody else's machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class DemonstrationNode:
     mind: Mind
     requests: list[Request] = field(default_factory=list)
     loaded: dict[str, Message] = field(default_factory=dict)
+    context: int = 32768
     _server: ThreadingHTTPServer | None = None
 
     def __enter__(self) -> DemonstrationNode:
@@ -100,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "/v1/messages":
                 self._messages(body)
             case "/api/show":
-                self._json({"model_info": {"general.architecture": "demo", "demo.context_length": 32768}})
+                self._json({"model_info": {"general.architecture": "demo", "demo.context_length": self.owner.context}})
             case _:
                 self._json({"error": "not found"}, 404)
 

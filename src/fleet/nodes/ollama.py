@@ -6,7 +6,7 @@ import re
 
 from fleet.core import Model, Node
 from fleet.host.http import Answer, Cause, Http, Unanswered
-from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, listed, text
+from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, listed, same_name, text
 
 
 class Ollama:
@@ -37,17 +37,35 @@ class Ollama:
             "keep_alive": model.keep_alive,
             **({"options": {"num_ctx": context}} if context else {}),
         }
-        url = f"{node.endpoint}/api/chat"
         try:
-            _believe(await http.post(url, body, bearer(node), timeout=model.timeout))
+            await _chat(http, node, model, body)
         except Unanswered as refusal:
-            if refusal.status == 404:
-                raise missing(node, model) from refusal
             if refusal.status != 400:
                 raise
-            spoken = {**body, "messages": [{"role": "user", "content": "Reply with ok."}]}
-            _believe(await http.post(url, spoken, bearer(node), timeout=model.timeout))
-        return f"loaded with {context} tokens of context" if context else "loaded with the node's own context"
+            await _chat(http, node, model, {**body, "messages": [{"role": "user", "content": "Reply with ok."}]})
+        return await self._proof(http, node, model, context)
+
+    async def _proof(self, http: Http, node: Node, model: Model, context: int | None) -> str:
+        """What the node says it holds now, rather than what it was asked for."""
+        try:
+            held = next(m for m in await self.loaded(http, node) or () if same_name(m.name, model.served))
+        except (Unanswered, StopIteration):
+            return "loaded, says the node"
+        if held.context is None:
+            return "loaded"
+        asked = f", not the {context} it was asked for" if context and held.context != context else ""
+        return f"loaded with {held.context} tokens of context{asked}"
+
+
+async def _chat(http: Http, node: Node, model: Model, body: dict[str, object]) -> None:
+    try:
+        _believe(await http.post(f"{node.endpoint}/api/chat", body, bearer(node), timeout=model.timeout))
+    except Unanswered as refusal:
+        if refusal.status == 404:
+            raise missing(node, model) from refusal
+        if refusal.error:
+            raise Unanswered(refusal.cause, f"{refusal.detail}: {refusal.error}", refusal.status) from refusal
+        raise
 
 
 def _believe(answer: Answer) -> None:
@@ -82,6 +100,7 @@ def _served(item: dict[str, object]) -> ServedModel:
         parameters=billions(text(details, "parameter_size") or ""),
         quantisation=text(details, "quantization_level"),
         embeds="bert" in family or "embed" in name,
+        remote=bool(item.get("remote_host") or item.get("remote_model")) or name.endswith(("-cloud", ":cloud")),
     )
 
 

@@ -25,15 +25,15 @@ BACKENDS: dict[Kind, Backend] = {
 }
 
 
-def client(nodes: Iterable[Node], timeout: float) -> Http:
+def client(nodes: Iterable[Node], timeout: float, *, together: bool = False) -> Http:
     """A client for these nodes; the certificate store is read only when one of them needs it."""
-    return Http(timeout, tls=any(node.endpoint.startswith("https:") for node in nodes))
+    return Http(timeout, tls=any(node.endpoint.startswith("https:") for node in nodes), together=together)
 
 
 async def survey(nodes: Sequence[Node], *, timeout: float = 5.0, loaded: bool = False) -> list[Survey]:
     """What every node said, in the order given; takes one timeout however many are silent."""
     _allow_sockets(2 * len(nodes))
-    async with client(nodes, timeout) as http:
+    async with client(nodes, timeout, together=True) as http:
         return await asyncio.gather(*(_ask(http, node, loaded) for node in nodes))
 
 
