@@ -42,7 +42,7 @@ docs: setup
 	@$(VENV)/bin/python tools/reference.py
 
 lock: setup
-	cd requirements && for part in run dev parts-node parts-go; do $(CURDIR)/$(VENV)/bin/$(LOCK) $$part.in -o $$part.txt; done
+	cd requirements && for part in run dev parts-node parts-aider parts-go; do $(CURDIR)/$(VENV)/bin/$(LOCK) $$part.in -o $$part.txt; done
 	cd requirements && for part in parts-miniaudio parts-smollm2; do $(CURDIR)/$(VENV)/bin/$(LOCK) --no-deps $$part.in -o $$part.txt; done
 	cd requirements && $(CURDIR)/$(VENV)/bin/$(LOCK) litellm.in -o ../src/fleet/gateway/litellm.txt
 

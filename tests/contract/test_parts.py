@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,14 @@ def test_no_lock_names_where_packages_come_from() -> None:
         assert "://" not in lock.read_text().replace('"url": "https://', ""), lock
     packages = json.loads((parts.LOCKS / "npm" / "package-lock.json").read_text())["packages"]
     assert all("resolved" not in package for package in packages.values())
+
+
+@pytest.mark.parametrize(("wanted", "code"), [("quick", 0), ("all", 4)])
+def test_what_is_left_out_is_said_loudly_or_is_a_failure(tmp_path: Path, wanted: str, code: int) -> None:
+    env = {"PATH": os.defpath, "HOME": str(tmp_path), "FLEET_PARTS": str(tmp_path / "none"), "PARTS": wanted}
+    argv = [sys.executable, "-m", "pytest", "--collect-only", __file__]
+    done = subprocess.run(argv, env=env, cwd=parts.ROOT, capture_output=True, text=True, timeout=120)
+    said = done.stdout + done.stderr
+    assert done.returncode == code, said
+    assert ("LEFT OUT" if wanted == "quick" else "these parts are missing") in said
+    assert "bd" in said

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import parts
 from conftest import Run
 from fleet.nodes.demonstration import Message, Reply
 from flow.conftest import Boxes
@@ -74,3 +75,21 @@ def test_codex_and_opencode_work_through_the_gateway(
         assert [asked for asked in proxy.asked if "/npm/" not in asked] == [], "something wanted to leave this machine"
     assert {body["model"] for body in two.big.asked("/api/chat")} == {"demo:32b"}
     assert all(body["options"]["num_ctx"] == 32768 for body in two.big.asked("/api/chat"))
+
+
+@pytest.mark.aider
+def test_aider_reads_its_files_and_asks_the_gateway(
+    gateway: Run, boxes: Callable[..., Boxes], project: Path, clean_env: dict[str, str]
+) -> None:
+    two = boxes()
+    assert gateway("generate", "--target", "aider").code == 0
+    up = gateway("gateway", "up")
+    assert up.code == 0, up.err
+    with watching() as proxy:
+        path = f"{parts.find('aider').bin}:/usr/bin:/bin"
+        env = {"PATH": path, "HOME": clean_env["HOME"], "TERM": "dumb", "OPENAI_API_KEY": "left over", **proxy.env}
+        script = "exec aider --no-git --yes-always --no-pretty --no-show-release-notes --message 'Say hello.'"
+        out, err = run_agent(script, project, env)
+    assert "big speaking" in out, (out, err)
+    assert {body["model"] for body in two.big.asked("/api/chat")} == {"demo:32b"}
+    assert proxy.asked == [], "something wanted to leave this machine"
