@@ -54,6 +54,17 @@ agents:
 """
 
 
+def direct_yaml(boxes: Boxes) -> str:
+    """One node, no gateway."""
+    return f"""
+project: {{name: one}}
+gateway: {{provider: direct}}
+nodes: {{only: {{endpoint: "{boxes.small.endpoint}"}}}}
+models: {{m: {{node: only, ollama_model: "demo:7b", litellm_alias: x}}}}
+agents: {{planner: {{model: m, description: plans}}}}
+"""
+
+
 @pytest.fixture
 def boxes(project: Path) -> Iterator[Callable[..., Boxes]]:
     """Start the two nodes with the given minds and write the project's fleet.yaml."""

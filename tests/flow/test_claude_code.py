@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Run
 from fleet.nodes.demonstration import Message, Reply
-from flow.conftest import Boxes
+from flow.conftest import Boxes, direct_yaml
 from standins.proxy import watching
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
@@ -125,15 +125,7 @@ def test_in_direct_mode_claude_code_talks_to_the_node_itself(
     run: Run, boxes: Callable[..., Boxes], project: Path, agent_env: dict[str, str]
 ) -> None:
     two = boxes()
-    (project / "fleet.yaml").write_text(
-        f"""
-project: {{name: one}}
-gateway: {{provider: direct}}
-nodes: {{only: {{endpoint: "{two.small.endpoint}"}}}}
-models: {{m: {{node: only, ollama_model: "demo:7b", litellm_alias: x}}}}
-agents: {{planner: {{model: m, description: plans}}}}
-"""
-    )
+    (project / "fleet.yaml").write_text(direct_yaml(two))
     assert run("generate").code == 0
     with watching() as proxy:
         events, err = claude(project, agent_env | proxy.env, "Say hello.")

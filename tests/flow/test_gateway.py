@@ -18,7 +18,7 @@ import pytest
 from conftest import Run
 from fleet.gateway import environment
 from fleet.nodes.demonstration import Message, Reply
-from flow.conftest import Boxes
+from flow.conftest import Boxes, direct_yaml
 from standins.proxy import watching
 
 pytestmark = pytest.mark.timeout(300)
@@ -223,15 +223,7 @@ def test_a_gateway_that_cannot_start_says_why_and_leaves_nothing(
 
 def test_direct_mode_needs_no_gateway(run: Run, boxes: Start, project: Path) -> None:
     two = boxes()
-    (project / "fleet.yaml").write_text(
-        f"""
-project: {{name: one}}
-gateway: {{provider: direct}}
-nodes: {{only: {{endpoint: "{two.small.endpoint}"}}}}
-models: {{m: {{node: only, ollama_model: "demo:7b", litellm_alias: x}}}}
-agents: {{planner: {{model: m, description: plans}}}}
-"""
-    )
+    (project / "fleet.yaml").write_text(direct_yaml(two))
     assert run("generate").code == 0
     assert not (project / "litellm_config.yaml").exists()
     assert "model: demo:7b" in (project / ".claude/agents/planner.md").read_text()

@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import sys
-import venv
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from subprocess import CalledProcessError
 
-from fleet.core import FleetError, ToolMissing
+from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.host import files, locks, process
 
@@ -66,11 +63,7 @@ def ensure(say: Say) -> Path:
 
 def _install(home: Path, say: Say) -> None:
     say(f"installing LiteLLM {version()} into {home} (once a machine, a minute or two)")
-    shutil.rmtree(home, ignore_errors=True)
-    try:
-        venv.create(home, with_pip=True, symlinks=True)
-    except (CalledProcessError, OSError) as problem:
-        raise ToolMissing("this Python cannot make virtual environments", hint="apt install python3-venv") from problem
+    process.make_environment(home)
     lock = home / "litellm.txt"
     lock.write_text(lock_text())
     argv = [home / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar=off"]

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from subprocess import Popen
 from urllib.parse import urlsplit
 
 from fleet.core import Fleet, FleetError
@@ -100,7 +99,7 @@ def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
     return status(fleet, out)
 
 
-def _start(fleet: Fleet, desk: Desk, program: Path, config: Path, key: str, lock: int) -> Popen[bytes]:
+def _start(fleet: Fleet, desk: Desk, program: Path, config: Path, key: str, lock: int) -> process.Child:
     """Start it and write down which process it is, while we still hold the lock that it inherits."""
     files.private_dir(desk.log.parent)
     files.write(desk.config, queueing(fleet), files.PRIVATE)

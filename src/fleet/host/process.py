@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
+import venv
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fleet.core import ToolMissing
+
 GRACE = 15.0
+Child = subprocess.Popen[bytes]
 
 
-def detach(argv: Sequence[str], env: Mapping[str, str], log: Path, keep: int) -> subprocess.Popen[bytes]:
+def detach(argv: Sequence[str], env: Mapping[str, str], log: Path, keep: int) -> Child:
     """Start a process that outlives us, in a session of its own; it writes to the log and inherits one descriptor."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -31,7 +36,7 @@ def detach(argv: Sequence[str], env: Mapping[str, str], log: Path, keep: int) ->
         os.close(output)
 
 
-def ended(process: subprocess.Popen[bytes], within: float) -> int | None:
+def ended(process: Child, within: float) -> int | None:
     """The exit code, once it has ended; None when it still runs after waiting."""
     try:
         return process.wait(timeout=within)
@@ -52,6 +57,15 @@ def end(pid: int, is_gone: Callable[[], bool], grace: float = GRACE) -> bool:
                 return True
             time.sleep(0.05)
     return False
+
+
+def make_environment(home: Path) -> None:
+    """A virtual environment with pip in it, in place of whatever is there."""
+    shutil.rmtree(home, ignore_errors=True)
+    try:
+        venv.create(home, with_pip=True, symlinks=True)
+    except (subprocess.CalledProcessError, OSError) as problem:
+        raise ToolMissing("this Python cannot make virtual environments", hint="apt install python3-venv") from problem
 
 
 def follow(argv: Sequence[str], env: Mapping[str, str], hear: Callable[[str], None]) -> int:

@@ -103,6 +103,17 @@ def bearer(node: Node) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
+async def get(http: Http, node: Node, path: str, title: str) -> object:
+    """What the node answers at a path of its API; when it has no such path, it is not what it should be."""
+    try:
+        answer: object = (await http.get(node.endpoint + path, bearer(node))).json()
+    except Unanswered as refusal:
+        if refusal.status in (404, 405):
+            raise Unanswered(Cause.WRONG_KIND, f"not {title}: {path} is not there", refusal.status) from refusal
+        raise
+    return answer
+
+
 def listed(answer: object, key: str) -> list[dict[str, object]]:
     """The list of objects under a key of an answer; anything else in it is passed over."""
     if not isinstance(answer, dict) or not isinstance(answer.get(key), list):

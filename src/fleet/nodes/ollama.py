@@ -6,16 +6,16 @@ import re
 
 from fleet.core import Model, Node
 from fleet.host.http import Answer, Cause, Http, Unanswered
-from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, listed, same_name, text
+from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, get, listed, same_name, text
 
 
 class Ollama:
     async def models(self, http: Http, node: Node) -> tuple[ServedModel, ...] | None:
-        answer = await _get(http, node, "/api/tags")
+        answer = await get(http, node, "/api/tags", "Ollama")
         return tuple(_served(item) for item in listed(answer, "models") if text(item, "name"))
 
     async def loaded(self, http: Http, node: Node) -> tuple[LoadedModel, ...] | None:
-        answer = await _get(http, node, "/api/ps")
+        answer = await get(http, node, "/api/ps", "Ollama")
         return tuple(
             LoadedModel(text(item, "name") or "", count(item, "size"), count(item, "context_length"), _expiry(item))
             for item in listed(answer, "models")
@@ -77,16 +77,6 @@ def _believe(answer: Answer) -> None:
 
 def missing(node: Node, model: Model) -> Unanswered:
     return Unanswered(Cause.HTTP_ERROR, f"the model is not there; on {node.name} run: ollama pull {model.served}", 404)
-
-
-async def _get(http: Http, node: Node, path: str) -> object:
-    try:
-        answer: object = (await http.get(node.endpoint + path, bearer(node))).json()
-    except Unanswered as refusal:
-        if refusal.status in (404, 405):
-            raise Unanswered(Cause.WRONG_KIND, f"not Ollama: {path} is not there", refusal.status) from refusal
-        raise
-    return answer
 
 
 def _served(item: dict[str, object]) -> ServedModel:

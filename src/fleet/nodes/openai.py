@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fleet.core import Kind, Model, Node
-from fleet.host.http import Cause, Http, Unanswered
-from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, listed, same_name, text
+from fleet.host.http import Http
+from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, get, listed, same_name, text
 from fleet.nodes.ollama import billions
 
 
@@ -12,7 +12,7 @@ class OpenAI:
     """Any OpenAI-compatible endpoint."""
 
     async def models(self, http: Http, node: Node) -> tuple[ServedModel, ...] | None:
-        items = listed(await _get(http, node, "/v1/models"), "data")
+        items = listed(await get(http, node, "/v1/models", TITLES[node.kind]), "data")
         return tuple(_served(item) for item in items if text(item, "id"))
 
     async def loaded(self, http: Http, node: Node) -> tuple[LoadedModel, ...] | None:
@@ -48,7 +48,7 @@ class LMStudio(OpenAI):
         return tuple(LoadedModel(text(item, "id") or "", None, count(item, "loaded_context_length")) for item in items)
 
     async def _items(self, http: Http, node: Node) -> list[dict[str, object]]:
-        return listed(await _get(http, node, "/api/v0/models"), "data")
+        return listed(await get(http, node, "/api/v0/models", TITLES[node.kind]), "data")
 
 
 class OpenRouter(OpenAI):
@@ -57,16 +57,6 @@ class OpenRouter(OpenAI):
     async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
         await self.models(http, node)
         return "it answers; there is nothing to load in a cloud"
-
-
-async def _get(http: Http, node: Node, path: str) -> object:
-    try:
-        answer: object = (await http.get(node.endpoint + path, bearer(node))).json()
-    except Unanswered as refusal:
-        if refusal.status in (404, 405):
-            raise Unanswered(Cause.WRONG_KIND, f"not {TITLES[node.kind]}: {path} is not there", 404) from refusal
-        raise
-    return answer
 
 
 def _served(item: dict[str, object]) -> ServedModel:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.core import Fleet, Kind, Model, Node
+from fleet.host import machine
 from fleet.host.http import Http, Unanswered
 from fleet.nodes.anthropic import Anthropic
 from fleet.nodes.base import Backend, LoadedModel, ServedModel, State, Survey
@@ -32,7 +32,7 @@ def client(nodes: Iterable[Node], timeout: float, *, together: bool = False) -> 
 
 async def survey(nodes: Sequence[Node], *, timeout: float = 5.0, loaded: bool = False) -> list[Survey]:
     """What every node said, in the order given; takes one timeout however many are silent."""
-    _allow_sockets(2 * len(nodes))
+    machine.allow_files(2 * len(nodes) + 128)  # a silent node holds its socket until the timeout
     async with client(nodes, timeout, together=True) as http:
         return await asyncio.gather(*(_ask(http, node, loaded) for node in nodes))
 
@@ -120,11 +120,3 @@ async def contexts(fleet: Fleet, models: Sequence[Model], *, timeout: float = 5.
     async with client(nodes, timeout) as http:
         found = await asyncio.gather(*(one(http, model) for model in models))
     return {model.name: context for model, context in zip(models, found, strict=True)}
-
-
-def _allow_sockets(wanted: int) -> None:
-    """A silent node holds its socket until the timeout, so the soft limit on open files would become a queue."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    need = wanted + 128
-    if soft != resource.RLIM_INFINITY and soft < need:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (need if hard == resource.RLIM_INFINITY else min(need, hard), hard))
