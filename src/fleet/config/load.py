@@ -203,7 +203,7 @@ def _warnings(fleet: Fleet) -> Iterator[str]:
     for model in fleet.models.values():
         by_alias.setdefault(model.alias, []).append(model)
     for alias, models in by_alias.items():
-        if len({model.served for model in models}) > 1:
+        if len({model.served.removesuffix(":latest") for model in models}) > 1:
             named = ", ".join(f"{model.name} ({clean(model.served)})" for model in models)
             yield f"alias {clean(alias)} is shared by different models: {named}; requests go to any of them"
     if not fleet.gateway.is_loopback and fleet.gateway.provider is Provider.LITELLM:

@@ -102,6 +102,7 @@ def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
 def _start(fleet: Fleet, desk: Desk, program: Path, config: Path, key: str, lock: int) -> process.Child:
     """Start it and write down which process it is, while we still hold the lock that it inherits."""
     files.private_dir(desk.log.parent)
+    desk.record.unlink(missing_ok=True)  # until there is a new one, nobody may take the last one for it
     files.write(desk.config, queueing(fleet), files.PRIVATE)
     argv = [str(program), "--config", str(desk.config), "--host", fleet.gateway.host, "--port", str(fleet.gateway.port)]
     started = process.detach(argv, child_environment(fleet, key, os.environ), desk.log, keep=lock)
