@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -513,7 +514,11 @@ def test_a_server_that_says_yes_to_everything_warms_nothing(run: Run, boxes: Sta
 def test_watching_refreshes_until_it_is_interrupted(project: Path, boxes: Start, clean_env: dict[str, str]) -> None:
     boxes()
     argv = [sys.executable, "-m", "fleet", "status", "--watch", "--interval", "0.2", "--json"]
-    with subprocess.Popen(argv, cwd=project, env=clean_env, stdout=subprocess.PIPE, text=True) as watching:
+    # A job in the background ignores interrupts, and its children inherit that; a terminal's do not.
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        argv, cwd=project, env=clean_env, stdout=subprocess.PIPE, text=True, preexec_fn=listen
+    ) as watching:
         assert watching.stdout is not None
         seen = 0
         for line in watching.stdout:
