@@ -51,6 +51,17 @@ def test_a_file_is_replaced_whole_and_never_through_a_link(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"], "no draft is left"
 
 
+def test_a_draft_stands_where_it_was_told_to(tmp_path: Path) -> None:
+    """A draft may hold a key, and whoever is killed leaves it behind."""
+    drafts = tmp_path / "drafts"
+    with files._draft(tmp_path / "file", b"s", files.PRIVATE, drafts) as draft:
+        assert draft.parent == drafts
+        assert draft.stat().st_mode & 0o777 == 0o600
+    files.write(tmp_path / "new" / "file", b"s", drafts=drafts)
+    assert (tmp_path / "new" / "file").read_bytes() == b"s"
+    assert list(drafts.iterdir()) == []
+
+
 def test_what_is_private_is_private_from_the_first_byte(tmp_path: Path) -> None:
     files.write(tmp_path / "secret", b"s", files.PRIVATE)
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600

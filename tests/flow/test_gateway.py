@@ -23,6 +23,7 @@ from standins.proxy import watching
 
 pytestmark = pytest.mark.timeout(300)
 Start = Callable[..., Boxes]
+OTHER_KEY = "sk-another-Zq81LmT0pVx7RcN4sKd2"
 
 
 def alive(pid: int) -> bool:
@@ -102,8 +103,10 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
     assert token not in text, "the key was printed"
     assert os.stat(up.json()["log"]).st_mode & 0o077 == 0
 
+    assert "does not accept this project's key" in gateway("gateway", "up", env={"LITELLM_MASTER_KEY": OTHER_KEY}).err
     text = (project / "fleet.yaml").read_text()
     (project / "fleet.yaml").write_text(text.replace("16384", "8192"))
+    assert "the running gateway is stale" in gateway("doctor").out
     assert gateway("gateway", "status", "--json").json()["stale"] is True
     gateway("generate")
     older = gateway("gateway", "up")

@@ -269,6 +269,7 @@ def test_clean_removes_only_what_is_ours_and_unedited(run: Run, boxes: Start, pr
     assert ".subagent-fleet/master.key" in left, "the key stays while a file of ours does"
     assert not GENERATED - {".claude/agents/planner.md"} & left
     (project / ".claude/agents/planner.md").unlink()
+    (project / ".subagent-fleet/..env.subagent-fleet.2aec095b").write_text("left by a generate that was killed")
     run("clean", "--yes")
     assert set(files(project)) == {".claude/agents/mine.md", "fleet.yaml"}
 

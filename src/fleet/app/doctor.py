@@ -16,7 +16,7 @@ from fleet import nodes
 from fleet.app import files as project_files
 from fleet.config import load
 from fleet.core import Fleet, Kind, Model, Node, Provider
-from fleet.gateway import environment, keys
+from fleet.gateway import environment, keys, run
 from fleet.generate import env
 from fleet.host import machine
 
@@ -132,6 +132,10 @@ def reach(facts: Facts) -> Iterator[Check]:
     gateway = facts.fleet.gateway
     if gateway.provider is not Provider.LITELLM:
         return
+    now = run.status(facts.fleet, facts.out)
+    if now.running and (now.stale or not now.answers):
+        finding = f"the running gateway is stale: {now.url} has an older file" if now.answers else f"{now.reason}"
+        yield Check("gateway", Health.WRONG, finding, "fleet generate && fleet gateway down && fleet gateway up")
     if gateway.is_loopback:
         yield Check("gateway", Health.OK, f"listens on {gateway.host} only")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -114,6 +115,11 @@ def clean(out: Path) -> Cleaning:
 
 def _forget_ignore_file(own: Path) -> None:
     """The directory's .gitignore goes last, and only when it guards nothing any more."""
-    if own.is_dir() and not own.is_symlink() and [path.name for path in own.iterdir()] == [".gitignore"]:
+    if not own.is_dir() or own.is_symlink():
+        return
+    for draft in own.iterdir():
+        if re.fullmatch(r"\..+\.[0-9a-f]{8}", draft.name):  # left by a generate that was killed
+            draft.unlink()
+    if [path.name for path in own.iterdir()] == [".gitignore"]:
         (own / ".gitignore").unlink()
         own.rmdir()

@@ -52,13 +52,14 @@ def write_discovery(fleet: Fleet, found: Sequence[nodes.Survey], out: Path) -> P
 
 
 def to_warm(fleet: Fleet, model: str | None, agent: str | None) -> list[Model]:
-    """The models to warm: all of them, or the one named, or the one an agent thinks with."""
+    """The models to warm: all of them, or the one named, or those an agent may think with."""
     if model is not None:
         _must_know(model, fleet.models, "model")
         return [fleet.models[model]]
     if agent is not None:
         _must_know(agent, fleet.agents, "agent")
-        return [fleet.models[fleet.agents[agent].model]]
+        alias = fleet.models[fleet.agents[agent].model].alias
+        return [model for model in fleet.models.values() if model.alias == alias]  # any of them may get its request
     return list(fleet.models.values())
 
 

@@ -77,10 +77,10 @@ def _show(now: Status) -> None:
         click.echo(f"{now.url}  {click.style('stopped', fg=BAD)}  {now.reason}")
         return
     since = datetime.fromtimestamp(now.started or 0, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    state = click.style("answers", fg=GOOD) if now.answers else click.style(f"running, but {now.reason}", fg=BAD)
+    state = click.style("answers", fg=GOOD) if now.answers else click.style(f"running; {now.reason}", fg=BAD)
     click.echo(f"{now.url}  {state}  process {now.pid}, LiteLLM {now.litellm}, since {since}")
     click.echo(f"log: {now.log}")
     if now.aliases is not None:
         click.echo(f"serves: {', '.join(now.aliases)}")
     if now.stale:
-        click.echo("stale: litellm_config.yaml changed since; run: fleet gateway down && fleet gateway up")
+        click.echo("stale: fleet.yaml changed since; run: fleet generate && fleet gateway down && fleet gateway up")

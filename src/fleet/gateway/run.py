@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fleet.core import Fleet, FleetError
+from fleet.core import Fleet, FleetError, NotFound
 from fleet.core.text import clean
 from fleet.gateway import environment, keys
 from fleet.generate import gateway_file, litellm
@@ -21,6 +21,7 @@ from fleet.host import files, locks, machine, process
 from fleet.host.http import Cause, Http, Unanswered
 
 START_SECONDS = 180.0
+JOIN_SECONDS = 90.0  # since its start, until a gateway that somebody else started counts as stuck
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 
@@ -124,7 +125,8 @@ def _join(fleet: Fleet, out: Path, key: str, say: Callable[[str], None]) -> Stat
     if record and _changed_since(record):
         raise FleetError("it was started with an older litellm_config.yaml", hint=restart)
     began = record.started if record else time.time()
-    _wait(fleet, desk, key, desk.is_free, min(START_SECONDS, max(5.0, began + START_SECONDS - time.time())), restart)
+    patience = max(10.0, began + JOIN_SECONDS - time.time())
+    _wait(fleet, desk, key, desk.is_free, min(JOIN_SECONDS, patience), restart)
     return status(fleet, out)
 
 
@@ -196,9 +198,11 @@ def _wait(
     wanted = {model.alias for model in fleet.models.values()}
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = served(fleet, key)
+        found = served(fleet.gateway.url, key)
         if not isinstance(found, Unanswered) and wanted <= set(found):
             return
+        if hint and isinstance(found, Unanswered) and found.cause is Cause.UNAUTHORISED:
+            raise FleetError("it does not accept this project's key", hint)
         if is_over():
             raise FleetError(f"LiteLLM ended before it answered:\n{tail(desk.log)}", hint)
         time.sleep(0.2)
@@ -211,17 +215,18 @@ def tail(log: Path, lines: int = 8) -> str:
     return "\n".join(f"  {clean(line)}" for line in last)
 
 
-def served(fleet: Fleet, key: str) -> tuple[str, ...] | Unanswered:
-    """The names the gateway serves, or why it does not say."""
+def served(url: str, key: str) -> tuple[str, ...] | Unanswered:
+    """The names the gateway at an address serves, or why it does not say."""
 
     async def ask() -> object:
         async with Http(3.0, tls=False) as http:
-            return (await http.get(f"{fleet.gateway.url}/v1/models", {"authorization": f"Bearer {key}"})).json()
+            return (await http.get(f"{url}/v1/models", {"authorization": f"Bearer {key}"})).json()
 
     try:
         answer = asyncio.run(ask())
     except Unanswered as problem:
-        return problem
+        # LiteLLM looks a key that it does not know up in a database, has none, and calls that a bad request.
+        return Unanswered(Cause.UNAUTHORISED, "another key") if problem.status == 400 else problem
     listed = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(listed, list):
         return Unanswered(Cause.MISSING_KEY, 'the answer has no list "data"')
@@ -230,6 +235,8 @@ def served(fleet: Fleet, key: str) -> tuple[str, ...] | Unanswered:
 
 def down(out: Path) -> int | None:
     """Stop the gateway and give the process number it had; None when none ran."""
+    if not out.is_dir():
+        raise NotFound(f"there is no directory {out}")
     desk = Desk(out)
     record = desk.read()
     if record is None:
@@ -247,7 +254,7 @@ def status(fleet: Fleet, out: Path) -> Status:
     if record is None:
         return Status(False, fleet.gateway.url, reason="not started: fleet gateway up")
     key = keys.chosen(fleet, out)
-    found = served(fleet, key) if key else Unanswered(Cause.NO_API_KEY, "this project has no key: fleet generate")
+    found = served(record.url, key) if key else Unanswered(Cause.NO_API_KEY, "this project has no key: fleet generate")
     aliases = None if isinstance(found, Unanswered) else found
     return Status(
         True,

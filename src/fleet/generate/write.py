@@ -100,7 +100,7 @@ def _write(out: Path, step: Step) -> None:
     mode = disk.PRIVATE if step.wanted.private else disk.SHARED
     place = out / step.path
     if step.change is not Change.SAME:
-        disk.write(place, step.wanted.content, mode)
+        disk.write(place, step.wanted.content, mode, drafts=out / disk.OWN)  # kept out of git, and so is a key in it
     elif step.wanted.private:
         place.chmod(mode)
 

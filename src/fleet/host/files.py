@@ -17,13 +17,18 @@ SHARED = 0o644
 OWN = ".subagent-fleet"
 
 
-def write(path: Path, content: bytes, mode: int = SHARED) -> None:
+def write(path: Path, content: bytes, mode: int = SHARED, *, drafts: Path | None = None) -> None:
     """Replace a file in one step: a reader sees the old content or the new, never half, and never through a link.
 
-    Missing directories are made. The content is not synced to disk: everything written this way can be made again.
+    Missing directories are made. The content is not synced to disk: everything written this way can be made again. A
+    process that is killed in between leaves a draft, beside the file or in the directory given for drafts.
     """
-    with _draft(path, content, mode) as draft:
-        os.replace(draft, path)
+    with _draft(path, content, mode, drafts) as draft:
+        try:
+            os.replace(draft, path)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(draft, path)
 
 
 def create(path: Path, content: bytes, mode: int = SHARED) -> bool:
@@ -37,14 +42,14 @@ def create(path: Path, content: bytes, mode: int = SHARED) -> bool:
 
 
 @contextmanager
-def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
-    """The content in a whole file beside the path, gone afterwards."""
-    draft = path.parent / f".{path.name[:100]}.{secrets.token_hex(4)}"
+def _draft(path: Path, content: bytes, mode: int, drafts: Path | None = None) -> Iterator[Path]:
+    """The content in a whole file near the path, gone afterwards."""
+    draft = (drafts or path.parent) / f".{path.name[:100]}.{secrets.token_hex(4)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         fd = os.open(draft, flags, mode)
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(draft, flags, mode)
     try:
         with os.fdopen(fd, "wb") as file:
