@@ -46,9 +46,6 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def agent(tmp_path: Path, project: Path) -> Agent:
     """Runs an agent CLI in the project with a home of its own, no credentials, and no model to talk to."""
-    for name in ("node", "agents"):
-        if not parts.find(name).present:
-            pytest.skip(f"needs: python tools/parts.py install {name}")
     home = tmp_path / "home"
     for name in ("claude", "codex"):
         (home / name).mkdir(parents=True)

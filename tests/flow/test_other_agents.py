@@ -125,9 +125,6 @@ def run(argv: Sequence[str], *, cwd: Path, env: dict[str, str]) -> Done:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    for name in ("agents", "node"):
-        if not parts.find(name).present:
-            pytest.skip(f"needs: python tools/parts.py install {name}")
     project, home = tmp_path / "project", tmp_path / "home"
     project.mkdir()
     home.mkdir()

@@ -67,8 +67,11 @@ def refuse(out: Path, steps: Sequence[Step], *, force: bool) -> None:
     blocked = [step for step in steps if step.change.blocks]
     if blocked and not force:
         raise in_the_way(blocked)
-    for step in steps:
+    # A file that is new, changed or obsolete was found to be a plain one, or nothing, inside the project.
+    for step in blocked:
         _refuse_impossible(out, step.path)
+    for parent in sorted({(out / step.path).parent for step in steps}):
+        _refuse_file_on_the_way(parent)
 
 
 def apply(out: Path, steps: Sequence[Step], targets: Iterable[str], ours: Manifest) -> None:
@@ -86,11 +89,14 @@ def _refuse_impossible(out: Path, path: str) -> None:
     """What even --force does not do: leave the project through a link, or replace a directory."""
     if not is_inside(out, path):
         raise FleetError(f"{path} leads through a link, which fleet does not follow", hint="put a directory there")
-    for parent in (out / path).parents:
-        if parent.exists() and not parent.is_dir():
-            raise FleetError(f"{parent} is a file, and a directory must stand there", hint="move it away")
     if (out / path).is_dir() and not (out / path).is_symlink():
         raise FleetError(f"{path} is a directory, and a file must stand there", hint="move it away")
+
+
+def _refuse_file_on_the_way(directory: Path) -> None:
+    for place in (directory, *directory.parents):
+        if place.exists() and not place.is_dir():
+            raise FleetError(f"{place} is a file, and a directory must stand there", hint="move it away")
 
 
 def _write(out: Path, step: Step) -> None:
