@@ -14,7 +14,8 @@ import pytest
 
 from fleet.core import Kind, Model, Node
 from fleet.host.http import Cause, Http, Unanswered
-from fleet.nodes import State, Survey, survey
+from fleet.nodes import State, Survey, find, survey
+from fleet.nodes.local import PORTS
 from fleet.nodes.survey import BACKENDS
 from standins import bad_nodes
 
@@ -232,6 +233,15 @@ def test_the_answers_keep_the_order_of_the_nodes_however_late_they_come() -> Non
     assert [(s.node, s.state) for s in found] == [
         ("late", State.OFFLINE), ("n", State.ONLINE), ("dead", State.OFFLINE),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(PORTS))
+def test_a_server_on_its_usual_port_is_found_for_the_starter(kind: Kind) -> None:
+    """The same search as `init`, with the kind's server where it happens to listen here."""
+    with serving(kind) as (node, _), bad_nodes.node(bad_nodes.answer("404 Not Found", b"{}")) as other:
+        found = find([node, Node("other", kind, other), Node("dead", kind, "http://127.0.0.1:9")], timeout=30)
+    assert [(place.node.name, [model.name for model in place.models]) for place in found] == [("n", ["coder:7b"])]
+    assert found[0].models[0].context == 32768
 
 
 def test_silent_nodes_are_waited_for_together_not_one_after_the_other() -> None:
