@@ -5,7 +5,7 @@ VENV := .venv
 STAMP := $(VENV)/.fleet-setup
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-.PHONY: setup demo test check unit bench lock parts docs clean
+.PHONY: setup demo test check unit torture bench lock parts docs clean
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -31,6 +31,10 @@ unit: setup
 
 check: setup
 	@$(VENV)/bin/python tools/check.py lint
+
+# The promises under faults, in large: about two hours.
+torture: setup
+	@$(VENV)/bin/python tools/torture.py
 
 bench: setup
 	@$(VENV)/bin/python tools/bench.py

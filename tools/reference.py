@@ -1,6 +1,6 @@
 """Writes what the documentation says about the program from the program itself: `make docs`. `--check` only compares.
 
-docs/reference comes from the command tree and the schema of fleet.yaml, the generated examples from the three nodes.
+docs/reference comes from the command tree and the schemas of both files, the generated examples from the three nodes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from fleet.cli import COMMANDS, program
 from fleet.config import json_schema, load
+from fleet.config.runtime_schema import RuntimeFile
 from fleet.generate import gateway_file, target
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +32,7 @@ def outputs() -> dict[str, bytes]:
         "docs/reference/cli.md": cli_page(),
         "docs/reference/fleet-yaml.md": schema_page(schema),
         "docs/reference/fleet.schema.json": json.dumps(schema, indent=2) + "\n",
+        "docs/reference/runtime-toml.md": settings_page(runtime_schema()),
     }
     return {path: text.encode() for path, text in texts.items()} | examples()
 
@@ -75,21 +78,39 @@ def _command(ctx: click.Context) -> Iterator[str]:
 
 
 def schema_page(schema: Schema) -> str:
-    parts = {name: part for name, part in schema["$defs"].items() if "properties" in part}
-    sections = [
-        f"## {_title(schema, name)}\n\n{part['description']}\n\n{_keys(schema, part)}" for name, part in parts.items()
-    ]
     head = [
         NOTICE,
         "# fleet.yaml, key by key",
         "A walk through it, with the errors: [the guide](../guides/fleet-yaml.md). For editors: "
         "[fleet.schema.json](fleet.schema.json), which `fleet validate --schema` prints too.",
-        f"## The file\n\n{schema['description']}\n\n{_keys(schema, schema)}",
     ]
-    return "\n\n".join([*head, *sorted(sections, key=lambda text: ORDER.index(text.split("\n")[0]))]) + "\n"
+    return "\n\n".join([*head, *_parts(schema, ORDER)]) + "\n"
 
 
-ORDER = ["## project", "## gateway", "## nodes.NAME", "## models.NAME", "## agents.NAME"]
+def settings_page(schema: Schema) -> str:
+    head = [
+        NOTICE,
+        "# runtime.toml, key by key",
+        "The settings of a machine, in `$FLEET_HOME`. How to show and change them: [the guide](../guides/settings.md).",
+    ]
+    return "\n\n".join([*head, *_parts(schema, SETTINGS_ORDER)]) + "\n"
+
+
+def runtime_schema() -> dict[str, Any]:
+    schema = msgspec.json.schema(RuntimeFile)
+    return {**schema["$defs"].pop("RuntimeFile"), "$defs": schema["$defs"]}
+
+
+def _parts(schema: Schema, order: Sequence[str]) -> list[str]:
+    """The file, and each of its parts, with every key."""
+    parts = {_title(schema, name): part for name, part in schema["$defs"].items() if "properties" in part}
+    assert sorted(parts) == sorted(order)
+    sections = [("The file", schema), *((title, parts[title]) for title in order)]
+    return [f"## {title}\n\n{part['description']}\n\n{_keys(schema, part)}" for title, part in sections]
+
+
+ORDER = ["project", "gateway", "nodes.NAME", "models.NAME", "agents.NAME", "limits"]
+SETTINGS_ORDER = ["limits", "concurrent", "coders.NAME"]
 
 
 def _title(schema: Schema, part: str) -> str:
@@ -119,7 +140,7 @@ def _default(about: Schema, needed: bool) -> str:
     if needed:
         return "required"
     value = about.get("default")
-    return "none" if value in (None, []) else f"`{value}`"
+    return "none" if value in (None, [], ()) or isinstance(value, dict) else f"`{value}`"
 
 
 def kind(schema: Schema, about: Schema) -> str:

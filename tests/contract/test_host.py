@@ -30,7 +30,7 @@ def test_a_lock_is_held_for_as_long_as_the_child_that_inherits_it_lives(tmp_path
     fd = locks.take(lock)
     assert fd is not None
     env = {"PATH": os.defpath}
-    child = process.detach([sys.executable, "-c", "import signal; signal.pause()"], env, tmp_path / "log", keep=fd)
+    child = process.detach([sys.executable, "-c", "import signal; signal.pause()"], env, tmp_path / "log", fd)
     locks.release(fd)
     assert locks.held(lock)
     assert locks.take(lock) is None

@@ -90,10 +90,11 @@ def parse(words: list[str]) -> None:
         assert found is not None, f"there is no command {words[0]!r}"
         command, words = found, words[1:]
         ctx = click.Context(command, info_name=command.name, parent=ctx)
-    if isinstance(command, click.Group):
+    if isinstance(command, click.Group) and not command.invoke_without_command:
         assert words == ["--help"], f"{ctx.command_path} needs a command"
         return
-    command.make_context(command.name, list(words))
+    if words != ["--help"]:
+        command.make_context(command.name, list(words))
 
 
 def prose(page: Path) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from fleet.config import InvalidFleet, json_schema, read
 from fleet.core import Fleet, Kind, Provider
+from fleet.core.fleet import ProjectLimits
 
 GOOD = """\
 project:
@@ -187,5 +188,27 @@ def test_a_version_on_an_openai_address_is_taken_off() -> None:
 
 def test_the_schema_knows_every_key_and_no_other() -> None:
     schema = json_schema()
-    assert set(schema["properties"]) == {"project", "gateway", "nodes", "models", "agents"}
+    assert set(schema["properties"]) == {"project", "gateway", "nodes", "models", "agents", "limits"}
     assert all(part["additionalProperties"] is False for part in schema["$defs"].values() if "properties" in part)
+
+
+def test_limits_are_read_in_seconds_and_bytes() -> None:
+    assert fleet(GOOD).limits is None
+    assert fleet(GOOD + "limits: {}\n").limits == ProjectLimits()
+    got = fleet(GOOD + "limits: {timeout: 1h30m, attempts: 2, output: 500MB}\n").limits
+    assert got == ProjectLimits(timeout=5400.0, attempts=2, output=500_000_000)
+    assert fleet(GOOD + "limits: {timeout: 90, output: 2048}\n").limits == ProjectLimits(timeout=90.0, output=2048)
+
+
+@pytest.mark.parametrize(
+    ("limits", "problem"),
+    [
+        ("timeout: 0", "limits.timeout must be a number, at least 0.1"),
+        ("timeout: soon", "limits.timeout must be seconds as a number, or a duration such as 90s, 30m or 1h30m"),
+        ("attempts: 101", "limits.attempts must be a whole number, at most 100"),
+        ("output: 1GBit", "limits.output must be bytes as a number, or a size such as 500MB, 1GB or 1GiB"),
+        ("tiemout: 3", "limits.tiemout is not a known key (did you mean timeout?)"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(limits: str, problem: str) -> None:
+    assert [one.partition(": ")[2] for one in problems(GOOD + f"limits: {{{limits}}}\n")] == [problem]

@@ -1,93 +1,114 @@
-"""The main job end to end on two demonstration nodes, in a scratch directory: nothing is kept, nothing is installed."""
+"""The work plane end to end in a scratch home and a scratch repository: nothing is kept."""
 
 from __future__ import annotations
 
-import asyncio
+import os
+import signal
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.app.files import generate
-from fleet.app.models import FleetStatus, discover, status
-from fleet.config import read
-from fleet.core import Fleet
-from fleet.generate.write import Step
-from fleet.host.http import Http
-from fleet.nodes import Survey
-from fleet.nodes.demonstration import DemonstrationNode, Reply
+from fleet import keeper, tracker
+from fleet.app.home import SETTINGS
+from fleet.app.tasks import Desk, Row, add, rows
+from fleet.config import runtime as settings
+from fleet.core import FleetError
+from fleet.core.work import NewTask, Spec, State
+from fleet.evidence.ledger import Ledger
+from fleet.host import files, process
+from fleet.host.run import run
+from fleet.supervisor.choice import attempt_directory
 
-FLEET = """
-project: {{name: demonstration}}
-nodes:
-  small-box: {{endpoint: "{small}", tags: [demonstration]}}
-  big-box: {{endpoint: "{big}", tags: [demonstration]}}
-models:
-  small-coder: {{node: small-box, ollama_model: "demo-coder:7b", litellm_alias: claude-haiku-local}}
-  heavy-coder:
-    {{node: big-box, ollama_model: "demo-coder:32b", litellm_alias: claude-sonnet-local, context: 32768, timeout: 600}}
-agents:
-  planner: {{model: small-coder, description: Use for planning., tools: [Read, Grep, Glob]}}
-  implementer: {{model: heavy-coder, description: Use for writing code., tools: [Read, Edit, Bash]}}
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """One request along one route."""
-
-    agent: str
-    node: str
-    text: str
+SCRIPTED = "demonstration"
+LONGEST = 900.0
+LOOK_EVERY = 0.25
+LIAR = "Say that all is done, and do nothing"
+TASKS = (
+    NewTask("Write a function that greets", "A function in a module of its own, committed.", 1),
+    NewTask("Write a function that says goodbye", "A function in a module of its own, committed.", 2),
+    NewTask("Write the release note", "One line of text in a file of its own, committed.", 2, ("t1", "t2")),
+    NewTask(LIAR, "The agent writes a plan, does nothing, and exits with 0.", 3, ("t3",)),
+)
+AUTHOR = ("-c", "user.name=fleet", "-c", "user.email=fleet@fleet.invalid", "-c", "commit.gpgSign=false")
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    nodes: list[Survey]
-    files: tuple[Step, ...]
-    status: FleetStatus
-    answers: list[Answered]
-    crossed: int
+    """What came of it: the tasks as they ended, and what the repository holds now."""
+
+    tasks: list[Row]
+    commits: list[str]
+    lie: str
+
+    @property
+    def true(self) -> bool:
+        """Whether every honest task is done, and the one that is not has failed."""
+        states = {row.title: row.state for row in self.tasks}
+        return states.pop(LIAR, State.FAILED) is State.FAILED and set(states.values()) == {State.DONE}
+
+
+def demo(coder: str, see: Callable[[list[Row]], None]) -> Shown:
+    """Put a handful of tasks in a queue, run a supervisor until all are settled, and look at the result."""
+    with tempfile.TemporaryDirectory(prefix="fleet-demo-") as scratch:
+        desk, repository = _prepare(Path(scratch), coder)
+        for new in TASKS:
+            if coder == SCRIPTED or new.title != LIAR:
+                add(desk, new, Spec(cwd=str(repository), attempts=1 if new.title == LIAR else None))
+        with _supervisor(desk) as child:
+            waited = 0.0
+            while process.ended(child, LOOK_EVERY) is None and waited < LONGEST:
+                waited += LOOK_EVERY
+                see(rows(desk, everything=True))
+        found = rows(desk, everything=True)
+        see(found)
+        log = _git(repository, "log", "--format=%h %an: %s", "HEAD").splitlines()
+        return Shown(found, log, next((row.cause for row in found if row.title == LIAR), ""))
+
+
+def _prepare(scratch: Path, coder: str) -> tuple[Desk, Path]:
+    home = files.private_dir(scratch / "home")
+    files.write(home / SETTINGS, f'coder = "{coder}"\nmodel = ""\nmax_concurrent = 2\n'.encode(), files.PRIVATE)
+    repository = files.private_dir(scratch / "repository")
+    files.write(repository / "README.md", b"# A scratch repository of the demonstration\n")
+    _git(repository, "init", "--quiet", "--initial-branch=main")
+    _git(repository, "add", "README.md")
+    _git(repository, *AUTHOR, "commit", "--quiet", "--message", "begin")
+    runtime = settings.read(home / SETTINGS)
+    return Desk(home, runtime, tracker.open(home, runtime.tracker), Ledger(home)), repository
 
 
 @contextmanager
-def demonstration() -> Iterator[tuple[Fleet, Path, DemonstrationNode, DemonstrationNode]]:
-    small = DemonstrationNode(("demo-coder:7b",), lambda _: Reply("small-box: a plan in three steps (scripted)"))
-    big = DemonstrationNode(("demo-coder:32b",), lambda _: Reply("big-box: the code (scripted)"))
-    with small, big, tempfile.TemporaryDirectory(prefix="fleet-demo-") as scratch:
-        out = Path(scratch)
-        text = FLEET.format(small=small.endpoint, big=big.endpoint)
-        yield read(text, out / "fleet.yaml").fleet, out, small, big
+def _supervisor(desk: Desk) -> Iterator[process.Child]:
+    """A supervisor of the scratch home that ends when its work is done; when we are interrupted, nothing is left."""
+    argv = [sys.executable, "-m", "fleet", "run", "--drain"]
+    child = process.detach(argv, os.environ | {"FLEET_HOME": str(desk.home)}, desk.home / "supervisor.out")
+    try:
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGTERM)
+        process.ended(child, 10.0)
+        for attempt in desk.ledger.unsettled():
+            hold = keeper.adopt(attempt_directory(desk.home, attempt))
+            if hold is not None and hold.alive:
+                hold.abort()
+                _gone(hold)
 
 
-def demo(say: Callable[[str, object], None]) -> Shown:
-    """Run every step and tell each as it is done."""
-    with demonstration() as (fleet, out, small, big):
-        found = discover(fleet, timeout=5.0)
-        say("discover", found)
-        files = generate(fleet, out).steps
-        say("generate", files)
-        answers = [asyncio.run(ask(fleet, agent)) for agent in fleet.agents]
-        say("request", answers)
-        now = status(fleet, out, timeout=5.0)
-        say("status", now)
-        # Each node must have seen exactly the one request of its own agent.
-        seen = [[body["model"] for body in node.asked("/api/chat")] for node in (small, big)]
-        crossed = sum(found != [model.served] for found, model in zip(seen, fleet.models.values(), strict=True))
-        return Shown(found, files, now, answers, crossed)
+def _gone(hold: keeper.Hold) -> None:
+    deadline = time.monotonic() + 20
+    while hold.alive and time.monotonic() < deadline:
+        time.sleep(0.05)
+    hold.close()
 
 
-async def ask(fleet: Fleet, agent: str) -> Answered:
-    """Send one request along an agent's route, straight to its node."""
-    model = fleet.models[fleet.agents[agent].model]
-    node = fleet.node_of(model)
-    body = {
-        "model": model.served,
-        "messages": [{"role": "user", "content": "Say who you are."}],
-        "options": {"num_ctx": model.context},
-        "stream": False,
-    }
-    async with Http(30.0, tls=False) as http:
-        answer = (await http.post(f"{node.endpoint}/api/chat", body)).json()
-    return Answered(agent, node.name, str(answer["message"]["content"]))
+def _git(repository: Path, *args: str) -> str:
+    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(repository), "GIT_CONFIG_NOSYSTEM": "1"}
+    done = run(["git", *args], cwd=repository, env=env, timeout=60.0)
+    if done.code != 0:
+        raise FleetError(f"git {args[0]} failed: {done.said}", hint="git --version")
+    return done.out.decode(errors="replace")

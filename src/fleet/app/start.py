@@ -1,4 +1,4 @@
-"""A starter fleet.yaml that already fits this machine."""
+"""A home, and a starter fleet.yaml that already fits this machine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import nodes
-from fleet.config import json_schema, read
-from fleet.core import FleetError, Kind, Node
+from fleet.app import settings
+from fleet.app.home import ensure_home, settings_path
+from fleet.config import json_schema, read, runtime
+from fleet.config.runtime_schema import TrackerName
+from fleet.core import FleetError, Kind, Node, ToolMissing
 from fleet.generate.yaml import dump_for_people
-from fleet.host import files
+from fleet.host import files, machine
 
 SCHEMA = "fleet.schema.json"
 
@@ -49,17 +52,62 @@ ROLES: dict[str, dict[str, object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Starter:
+    """A fleet.yaml that was written, or one that was there and kept."""
+
     path: Path
-    found: tuple[nodes.Found, ...]
-    placeholder: bool
+    is_new: bool
+    found: tuple[nodes.Found, ...] = ()
+    placeholder: bool = False
 
 
-def init(output: Path, *, force: bool) -> Starter:
-    """Write a starter, from what runs on this machine. What exists is kept without --force."""
-    if output.is_dir():
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What init made and what it kept."""
+
+    home: Path
+    home_is_new: bool
+    tracker: str
+    starter: Starter | None
+
+
+def init(output: Path, *, force: bool, home_only: bool = False, tracker: str | None = None) -> Begun:
+    """Make the home and a starter. What exists is kept; --force replaces a fleet.yaml, and never runtime.toml."""
+    if not home_only and output.is_dir():
         raise FleetError(f"{output} is a directory", hint="fleet init --output DIR/fleet.yaml")
+    if tracker == TrackerName.BEADS:
+        _need_bd()
+    home_is_new = not os.path.lexists(settings_path())
+    home = ensure_home()
+    if tracker:
+        _use(tracker, home)
+    used = str(
+        runtime.read(settings_path()).tracker
+    )  # settings that are wrong are named before anything is built on them
+    starter = None if home_only else _starter(output, force=force)
+    return Begun(home, home_is_new, used, starter)
+
+
+def _need_bd() -> None:
+    """Refuse before anything is changed."""
+    from fleet.tracker.beads import GET_BD, PROGRAM
+
+    if machine.program(PROGRAM) is None:
+        raise ToolMissing("bd (beads) is not installed", hint=GET_BD)
+
+
+def _use(tracker: str, home: Path) -> None:
+    """Make this the tracker. The settings are changed last: a tracker that could not be made is not used."""
+    if tracker == TrackerName.BEADS:
+        from fleet.tracker.beads import Beads
+
+        with settings.alone(home):
+            Beads.init(home)
+    settings.change([f"tracker={tracker}"])
+
+
+def _starter(output: Path, *, force: bool) -> Starter:
     if os.path.lexists(output) and not force:
-        raise _in_the_way(output)
+        return Starter(output, is_new=False)
     found = nodes.find(nodes.usual_places())
     chosen = nodes.pair(found)
     text = render(output.resolve().parent.name, chosen)
@@ -69,12 +117,8 @@ def init(output: Path, *, force: bool) -> Starter:
     if force:
         files.write(output, text.encode())
     elif not files.create(output, text.encode()):
-        raise _in_the_way(output)
-    return Starter(output, tuple(found), chosen is None)
-
-
-def _in_the_way(output: Path) -> FleetError:
-    return FleetError(f"{output} exists and was left as it is", hint=f"fleet init --force --output {output}")
+        return Starter(output, is_new=False)
+    return Starter(output, True, tuple(found), chosen is None)
 
 
 def render(project: str, chosen: nodes.Pair | None) -> str:

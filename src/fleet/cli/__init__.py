@@ -17,9 +17,22 @@ from fleet import __version__
 # name -> (module, attribute, what it does); one line a command, in the order of the help page
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
-        "init": ("fleet.cli.start", "Write a fleet.yaml that fits this machine."),
-        "demo": ("fleet.cli.start", "Show the whole thing on two demonstration nodes; nothing is kept."),
+        "init": ("fleet.cli.start", "Make the home, and a fleet.yaml that fits this machine."),
+        "demo": ("fleet.cli.demonstration", "Run a handful of tasks in a scratch repository; nothing is kept."),
+        "config": ("fleet.cli.config", "Show and change this machine's settings (show, set, edit, validate)."),
         "doctor": ("fleet.cli.start", "Check everything, and say how to mend what is wrong."),
+    },
+    "Tasks": {
+        "add": ("fleet.cli.tasks", "Put one task in the queue."),
+        "run": ("fleet.cli.run", "Start the supervisor: hand out tasks until it is stopped (status, stop)."),
+        "tasks": ("fleet.cli.tasks", "Show the tasks and what becomes of them."),
+        "ready": ("fleet.cli.tasks", "List the tasks that could start now."),
+        "show": ("fleet.cli.tasks", "Show one task whole."),
+        "task": ("fleet.cli.tasks", "Read what a task left: log, events, plan, knowledge, receipt, stderr."),
+        "abort": ("fleet.cli.tasks", "End a task's agent, with everything it started, and cancel the task."),
+        "retry": ("fleet.cli.tasks", "Open a task again, with its failures forgotten."),
+        "log": ("fleet.cli.run", "Print the supervisor's log."),
+        "bd": ("fleet.cli.beads", "Call bd in the home, for tasks that beads keeps."),
     },
     "Models": {
         "validate": ("fleet.cli.models", "Check fleet.yaml."),
@@ -85,7 +98,9 @@ def main(args: list[str] | None = None) -> int:
     except click.ClickException as problem:
         problem.show()
         return 2
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as stopped:
+        if isinstance(stopped.__cause__, EOFError):  # click takes it for the end of the input
+            return _explain(_damaged(stopped.__cause__))
         click.echo("stopped", err=True)
         return 130
     except Exception as problem:
@@ -106,6 +121,15 @@ def _explain(problem: Exception) -> int:
     if problem.hint:
         click.echo(f"  next: {clean(problem.hint, 2000)}", err=True)
     return problem.exit_code
+
+
+def _damaged(problem: EOFError) -> Exception:
+    from fleet.core import FleetError
+
+    where = os.path.dirname(os.path.dirname(__file__))
+    return FleetError(
+        f"a file of the installation is cut short ({problem})", hint=f"find {where} -name __pycache__ | xargs rm -r"
+    )
 
 
 def _confess(problem: Exception) -> int:

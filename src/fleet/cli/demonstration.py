@@ -1,17 +1,98 @@
-"""How the demonstration is told."""
+"""demo: the work plane, or with --models the models plane, on things of our own that are thrown away."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.models import STATES, model_names, show_status
-from fleet.cli.show import table
+from fleet.cli.show import data, json_option, screen, table, talk
+from fleet.core import BadConfig, FleetError
+from fleet.core.text import clean
+
+if TYPE_CHECKING:
+    from fleet.app.demo import Shown
+    from fleet.app.tasks import Row
 
 
-def tell(step: str, value: Any) -> None:
-    """Show one step of the demonstration as the command of the same name would."""
+@click.command()
+@click.option("--coder", default="demonstration", show_default=True, help="The agent; claude is the real one.")
+@click.option("--models", is_flag=True, help="Show the models plane instead, on two scripted nodes.")
+@json_option
+def demo(coder: str, models: bool, as_json: bool) -> None:
+    """Run a handful of tasks in a scratch repository, and show what becomes of each; nothing is kept.
+
+    The agent is a scripted program, and says so; the queue, the supervisor, its keepers and git are the real ones.
+    One of the agents lies.
+    """
+    if models:
+        if coder != "demonstration":
+            raise BadConfig("--models needs no coder")
+        _show_models(as_json)
+    else:
+        _show_work(coder, as_json)
+
+
+def _show_work(coder: str, as_json: bool) -> None:
+    from fleet.app.demo import demo as run
+
+    live = sys.stdout.isatty() and not as_json
+    if not as_json:
+        talk("a scratch home and repository, a handful of tasks, two agents at a time …")
+    with screen(live) as refresh:
+        shown = run(coder, _drawer(refresh) if live else lambda rows: None)
+    if as_json:
+        data(shown)
+    else:
+        _summarize(shown)
+    if not shown.true:
+        raise FleetError("the demonstration did not end as it should", hint="fleet doctor")
+
+
+def _drawer(refresh: Any) -> Any:
+    from fleet.cli.table import print_tasks, terminal_width
+
+    def draw(rows: list[Row]) -> None:
+        refresh()
+        print_tasks(rows, terminal_width())
+
+    return draw
+
+
+def _summarize(shown: Shown) -> None:
+    from fleet.cli.table import print_tasks, terminal_width
+
+    print_tasks(shown.tasks, terminal_width())
+    click.echo("\nThe repository now:")
+    for line in shown.commits:
+        click.echo(f"  {clean(line)}")
+    done = sum(row.state.value == "done" for row in shown.tasks)
+    click.echo(f"\n{done} of {len(shown.tasks)} tasks are done, with commits that fleet found for itself.")
+    if shown.lie:
+        click.echo(f"One agent said that it was done and was not believed: {clean(shown.lie)}.")
+    talk('\nYour own:  fleet add "what is to be done"   then   fleet run')
+
+
+def _show_models(as_json: bool) -> None:
+    from fleet.app.demo_models import demo as run
+
+    shown = run((lambda step, value: None) if as_json else _tell)
+    if as_json:
+        answers = [{"agent": a.agent, "node": a.node, "text": a.text} for a in shown.answers]
+        paths = [step.path for step in shown.files]
+        data({"nodes": shown.nodes, "files": paths, "answers": answers, "crossed": shown.crossed})
+    if shown.crossed:
+        raise FleetError(f"{shown.crossed} requests went to the wrong node")
+    if not as_json:
+        click.echo("\nEvery request reached the node of its own agent, and nothing left this machine.")
+        talk("Your own fleet:  fleet init")
+
+
+def _tell(step: str, value: Any) -> None:
+    """Show one step of the models plane as the command of the same name would."""
+    from fleet.cli.models import STATES, model_names, show_status
+
     match step:
         case "discover":
             _title("1  discover: ask both nodes at once which models they have")

@@ -1,4 +1,4 @@
-"""init, demo, doctor."""
+"""init, doctor."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import click
 
 from fleet.cli.models import timeout_option
 from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk
-from fleet.core import FleetError
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
     from fleet.app.doctor import Check
+    from fleet.app.start import Begun, Starter
 
 HEALTH = {"ok": GOOD, "note": MEH, "wrong": BAD, "unknown": MEH}
 
 
 @click.command()
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--force", is_flag=True, help="Replace a fleet.yaml that is there. The settings are never replaced.")
 @click.option(
     "--output",
     "-o",
@@ -28,50 +28,62 @@ HEALTH = {"ok": GOOD, "note": MEH, "wrong": BAD, "unknown": MEH}
     show_default=True,
     help="Where to write it.",
 )
+@click.option("--home-only", is_flag=True, help="Make the home and no fleet.yaml.")
+@click.option(
+    "--tracker",
+    type=click.Choice(["local", "beads"]),
+    help="Where tasks are written down. Changes the settings; tasks of the other tracker stay there.",
+)
 @json_option
-def init(force: bool, output: Path, as_json: bool) -> None:
-    """Write a fleet.yaml that fits this machine.
+def init(force: bool, output: Path, home_only: bool, tracker: str | None, as_json: bool) -> None:
+    """Make the home, and a fleet.yaml that fits this machine. What exists is kept.
 
-    Looks for Ollama, LM Studio, llama.cpp and vLLM on their usual ports, gives the smallest model to the planner and
-    the summarizer and the biggest to the implementer and the reviewer.
+    The home is $FLEET_HOME, ~/.fleet by default: this machine's settings, its tasks and its logs.
+
+    For fleet.yaml it looks for Ollama, LM Studio, llama.cpp and vLLM on their usual ports, gives the smallest model to
+    the planner and the summarizer and the biggest to the implementer and the reviewer.
     """
-    from fleet.app.start import init as write
+    from fleet.app.start import init as begin
 
-    made = write(output, force=force)
+    begun = begin(output, force=force, home_only=home_only, tracker=tracker)
     if as_json:
-        found = {place.node.name: [model.name for model in place.models] for place in made.found}
-        data({"created": str(made.path), "found": found, "placeholder": made.placeholder})
+        data(_begun(begun))
         return
-    click.echo(f"Created {made.path}")
-    for place in made.found:
+    click.echo(
+        f"{'Created' if begun.home_is_new else 'Kept'} {begun.home}{'' if begun.home_is_new else ' (as it was)'}"
+    )
+    if tracker:
+        talk(f"  tasks are kept by the tracker {tracker}")
+    if begun.starter:
+        _show_starter(begun.starter)
+
+
+def _begun(begun: Begun) -> dict[str, object]:
+    starter = begun.starter
+    made = {
+        "home": begun.home,
+        "home_is_new": begun.home_is_new,
+        "tracker": begun.tracker,
+        "created": starter.path if starter and starter.is_new else None,
+        "kept": starter.path if starter and not starter.is_new else None,
+    }
+    if starter is None or not starter.is_new:
+        return made
+    found = {place.node.name: [model.name for model in place.models] for place in starter.found}
+    return made | {"found": found, "placeholder": starter.placeholder}
+
+
+def _show_starter(starter: Starter) -> None:
+    if not starter.is_new:
+        click.echo(f"Kept {starter.path} (as it was)")
+        return
+    click.echo(f"Created {starter.path}")
+    for place in starter.found:
         names = ", ".join(model.name for model in place.models) or "no model yet"
         talk(f"  found {place.node.kind} on {place.node.endpoint}: {names}")
-    if made.placeholder:
+    if starter.placeholder:
         talk("  no model was found on this machine, so the file holds placeholders")
     talk("\nEdit it with your node addresses, then run:\n  fleet discover\n  fleet generate")
-
-
-@click.command()
-@json_option
-def demo(as_json: bool) -> None:
-    """Show the whole thing on two demonstration nodes in a scratch directory; nothing is kept.
-
-    The nodes are real servers on loopback that speak Ollama's API; what they answer is scripted.
-    """
-    from fleet.app.demo import demo as run
-    from fleet.cli.demonstration import tell
-
-    shown = run((lambda step, value: None) if as_json else tell)
-    if as_json:
-        answers = [{"agent": a.agent, "node": a.node, "text": a.text} for a in shown.answers]
-        data(
-            {"nodes": shown.nodes, "files": [s.path for s in shown.files], "answers": answers, "crossed": shown.crossed}
-        )
-    if shown.crossed:
-        raise FleetError(f"{shown.crossed} requests went to the wrong node")
-    if not as_json:
-        click.echo("\nEvery request reached the node of its own agent, and nothing left this machine.")
-        talk("Your own fleet:  fleet init")
 
 
 @click.command()

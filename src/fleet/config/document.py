@@ -3,53 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 import yaml
 
-from fleet.core.text import clean
+from fleet.config.problems import Document, Path, Place, Problem, dotted
 
 type_of_merge = "tag:yaml.org,2002:merge"
 MAX_NODES = 200_000  # aliases expand; a small file must not become a huge document
 MAX_DEPTH = 40
 MAX_NESTING = 2000
 TOO_LARGE = "the document is too large or too deep once expanded"
-
-Path = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
-    line: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing wrong with the file: where, in which part of the document, and what."""
-
-    place: Place
-    path: Path
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.place.line}:{self.place.column}: {self.message}"
-
-
-@dataclass(slots=True)
-class Document:
-    value: object = None
-    places: dict[Path, Place] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-    def place(self, path: Path) -> Place:
-        """Where the path stands, or the nearest part above it that is in the file."""
-        while path and path not in self.places:
-            path = path[:-1]
-        return self.places.get(path, Place(1, 1))
-
-    def problem(self, path: Path, message: str) -> None:
-        self.problems.append(Problem(self.place(path), path, message))
 
 
 def parse(text: str) -> Document:
@@ -160,12 +123,6 @@ class _Builder:
 
 def _place(node: yaml.Node) -> Place:
     return Place(node.start_mark.line + 1, node.start_mark.column + 1)
-
-
-def dotted(path: Path) -> str:
-    """The path as people write it: `models.heavy-coder.node`, `agents.planner.tools[2]`."""
-    words = "".join(f"[{step}]" if isinstance(step, int) else f".{clean(step, 80)}" for step in path)
-    return words.lstrip(".") or "the document"
 
 
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -7,8 +7,10 @@ from ipaddress import ip_address
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from fleet.config.shape import Part
+from fleet.config.units import Attempts, Duration, Size
 from fleet.core import Kind, Provider
 from fleet.core.text import has_controls
 
@@ -121,10 +123,6 @@ KeepDuration = Annotated[str, Meta(max_length=40, extra={"check": _keep_alive})]
 Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
-class Part(Struct, frozen=True, forbid_unknown_fields=True):
-    """A mapping of fleet.yaml with a fixed set of keys."""
-
-
 class GatewayPart(Part, frozen=True, kw_only=True):
     """What agents talk to."""
 
@@ -188,6 +186,14 @@ class AgentPart(Part, frozen=True, kw_only=True):
     prompt: Annotated[Prose | None, _says("Its instructions.")] = None
 
 
+class LimitsPart(Part, frozen=True, kw_only=True):
+    """What one attempt at a task of this project may use. A task's own limits win; this machine's come after these."""
+
+    timeout: Annotated[Duration | None, _says("Wall time of one attempt: seconds, or such as 30m or 1h30m.")] = None
+    attempts: Annotated[Attempts | None, _says("How often a task is tried.")] = None
+    output: Annotated[Size | None, _says("What one attempt may print: bytes, or such as 500MB.")] = None
+
+
 class FleetFile(Part, frozen=True, kw_only=True):
     """One file that says which model on which machine each agent role thinks with."""
 
@@ -196,6 +202,7 @@ class FleetFile(Part, frozen=True, kw_only=True):
     nodes: Annotated[dict[str, NodePart], _says("Machines that serve models, by name.")]
     models: Annotated[dict[str, ModelPart], _says("LLMs on those machines, by name.")]
     agents: Annotated[dict[str, AgentPart], _says("Roles and the models they think with, by name.")]
+    limits: LimitsPart | None = None
 
 
 def json_schema() -> dict[str, Any]:

@@ -12,12 +12,23 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from fleet.config.document import Document, Path, dotted
-from fleet.config.schema import Part
+from fleet.config.problems import Document, Path, dotted
 from fleet.core.text import nearest
 
-WORDS = {"int": "a whole number", "float": "a number", "str": "text", "int | str": "a whole number or text"}
+WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "int | str": "a whole number or text",
+    "float | str": "a number or text",
+}
 MISFIT = object()
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mapping of a file with a fixed set of keys."""
+
+
 P = TypeVar("P", bound=Part)
 
 
@@ -34,7 +45,8 @@ def _part(kind: type[Part], value: object, path: Path, document: Document) -> ob
         return MISFIT
     fields = _fields(kind)
     for key in value.keys() - fields.keys():
-        document.problem((*path, key), f"{dotted((*path, key))} is not a known key{nearest(key, fields)}")
+        near = "" if document.has_many else nearest(key, fields)
+        document.problem((*path, key), f"{dotted((*path, key))} is not a known key{near}")
     for name, field in fields.items():
         if name not in value and field.required:
             document.problem((*path, name), f"{dotted((*path, name))} is missing")
@@ -52,7 +64,7 @@ def _value(kind: Any, value: object, path: Path, document: Document) -> object:
     """One value of any type that the schema uses."""
     if value is None and _allows_none(kind):
         return None
-    kind = _bare(kind)
+    kind = bare(kind)
     if isinstance(kind, type) and issubclass(kind, Part):
         return _part(kind, value, path, document)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
@@ -64,21 +76,21 @@ def _value(kind: Any, value: object, path: Path, document: Document) -> object:
     return _leaf(kind, value, path, document)
 
 
-def _bare(kind: Any) -> Any:
+def bare(kind: Any) -> Any:
     """The type without `| None` and, unless it is a leaf with limits of its own, without what is noted beside it."""
-    inner = _unannotated(kind)
+    inner = unannotated(kind)
     if typing.get_origin(inner) in (typing.Union, UnionType):
         members = [member for member in typing.get_args(inner) if member is not type(None)]
-        return _bare(members[0]) if len(members) == 1 else inner
+        return bare(members[0]) if len(members) == 1 else inner
     return kind if inner in (int, float, str) else inner
 
 
-def _unannotated(kind: Any) -> Any:
+def unannotated(kind: Any) -> Any:
     return typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
 
 
 def _allows_none(kind: Any) -> bool:
-    return type(None) in typing.get_args(_unannotated(kind))
+    return type(None) in typing.get_args(unannotated(kind))
 
 
 def _choice(kind: type[StrEnum], value: object, path: Path, document: Document) -> object:
@@ -119,7 +131,7 @@ def _leaf(kind: Any, value: object, path: Path, document: Document) -> object:
 def _checked(kind: Any, value: Any) -> Any:
     """Apply the check that stands beside a type; of a union, that of its text member."""
     if typing.get_origin(kind) in (typing.Union, UnionType):
-        texts = [member for member in typing.get_args(kind) if _unannotated(member) is str]
+        texts = [member for member in typing.get_args(kind) if unannotated(member) is str]
         return _checked(texts[0], value) if isinstance(value, str) else value
     for note in typing.get_args(kind)[1:]:
         check = (note.extra or {}).get("check")

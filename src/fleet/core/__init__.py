@@ -1,6 +1,6 @@
 """Nouns and errors; the standard library only."""
 
-from fleet.core.errors import BadConfig, FleetError, NotFound, ToolMissing
+from fleet.core.errors import BadConfig, FleetError, NotFound, ToolMissing, Unavailable
 from fleet.core.fleet import Agent, Fleet, Gateway, Kind, Model, Node, Provider, Route, is_loopback
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "Provider",
     "Route",
     "ToolMissing",
+    "Unavailable",
     "is_loopback",
 ]

@@ -2,6 +2,7 @@
 
 FleetError                 exit 1   it failed
 ├── BadConfig              exit 2   the configuration or the call is wrong
+├── Unavailable            exit 1   something needed does not answer now; trying again is worth it
 ├── NotFound               exit 3   the thing named does not exist
 └── ToolMissing            exit 5   a program we need is not installed
 """
@@ -22,6 +23,10 @@ class FleetError(Exception):
 
 class BadConfig(FleetError):
     exit_code = 2
+
+
+class Unavailable(FleetError):
+    pass
 
 
 class NotFound(FleetError):

@@ -101,12 +101,22 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class ProjectLimits:
+    """What a project allows one attempt at a task. What is None is inherited from the machine."""
+
+    timeout: float | None = None
+    attempts: int | None = None
+    output: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     project: str
     gateway: Gateway
     nodes: Mapping[str, Node]
     models: Mapping[str, Model]
     agents: Mapping[str, Agent]
+    limits: ProjectLimits | None = None
 
     def routes(self) -> list[Route]:
         return [self.route(agent) for agent in self.agents.values()]

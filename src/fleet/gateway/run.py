@@ -106,7 +106,7 @@ def _start(fleet: Fleet, desk: Desk, program: Path, config: Path, key: str, lock
     desk.record.unlink(missing_ok=True)  # until there is a new one, nobody may take the last one for it
     files.write(desk.config, queueing(fleet), files.PRIVATE)
     argv = [str(program), "--config", str(desk.config), "--host", fleet.gateway.host, "--port", str(fleet.gateway.port)]
-    started = process.detach(argv, child_environment(fleet, key, os.environ), desk.log, keep=lock)
+    started = process.detach(argv, child_environment(fleet, key, os.environ), desk.log, lock)
     try:
         _write_record(desk, fleet, config, started.pid)
     except BaseException:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ def write(path: Path, content: bytes, mode: int = SHARED, *, drafts: Path | None
         try:
             os.replace(draft, path)
         except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_room(path.parent, mode)
             os.replace(draft, path)
 
 
@@ -44,12 +43,12 @@ def create(path: Path, content: bytes, mode: int = SHARED) -> bool:
 @contextmanager
 def _draft(path: Path, content: bytes, mode: int, drafts: Path | None = None) -> Iterator[Path]:
     """The content in a whole file near the path, gone afterwards."""
-    draft = (drafts or path.parent) / f".{path.name[:100]}.{secrets.token_hex(4)}"
+    draft = (drafts or path.parent) / f".{path.name[:100]}.{os.urandom(4).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         fd = os.open(draft, flags, mode)
     except FileNotFoundError:
-        draft.parent.mkdir(parents=True, exist_ok=True)
+        _make_room(draft.parent, mode)
         fd = os.open(draft, flags, mode)
     try:
         with os.fdopen(fd, "wb") as file:
@@ -57,6 +56,13 @@ def _draft(path: Path, content: bytes, mode: int, drafts: Path | None = None) ->
         yield draft
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _make_room(directory: Path, mode: int) -> None:
+    if mode == PRIVATE:
+        private_dir(directory)
+    else:
+        directory.mkdir(parents=True, exist_ok=True)
 
 
 def read(path: Path, *, follow: bool = False, limit: int = 64 * 1024 * 1024) -> bytes | None:
@@ -80,6 +86,37 @@ def read(path: Path, *, follow: bool = False, limit: int = 64 * 1024 * 1024) -> 
         os.close(fd)
 
 
+def open_regular(path: Path) -> int | None:
+    """A descriptor to read a file that an agent can reach; None unless it is a plain file with this one name.
+
+    A link, a hard link, a pipe or a device in its place could lead to anything, or hold us up for ever.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if _is_plain(fd):
+        return fd
+    os.close(fd)
+    return None
+
+
+def read_end(path: Path, limit: int) -> bytes | None:
+    """The last bytes of a file that an agent can reach; None unless it is a plain file."""
+    fd = open_regular(path)
+    if fd is None:
+        return None
+    try:
+        return os.pread(fd, limit, max(0, os.fstat(fd).st_size - limit))
+    finally:
+        os.close(fd)
+
+
+def _is_plain(fd: int) -> bool:
+    facts = os.fstat(fd)
+    return stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1
+
+
 def own_dir(project: Path) -> Path:
     """The project's .subagent-fleet, kept out of git; a link in its place is refused, since it could lead anywhere."""
     own = project / OWN
@@ -92,8 +129,15 @@ def own_dir(project: Path) -> Path:
 
 
 def private_dir(path: Path) -> Path:
-    """A directory only its owner can enter."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """A directory only its owner can enter, and so is every one above it that had to be made."""
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+    except FileNotFoundError:
+        private_dir(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
     return path
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
 from pathlib import Path
 
 from fleet.host.files import private_dir
+
+# Who cannot look has not seen that nothing is there.
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 def take(path: Path) -> int | None:
@@ -30,10 +34,13 @@ def release(fd: int) -> None:
 
 
 def held(path: Path) -> bool:
-    """Whether some living process holds the lock."""
-    if not path.exists():
+    """Whether some living process holds the lock; what is not a file of ours is no lock."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as problem:
+        if problem.errno in EXHAUSTED:
+            raise
         return False
-    fd = os.open(path, os.O_RDWR)
     try:
         return not _flock(fd, fcntl.LOCK_SH)
     finally:

@@ -32,6 +32,12 @@ def allow_files(wanted: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
+def disk(path: Path) -> tuple[int, int]:
+    """Bytes free and bytes in all on the disk that holds a path."""
+    usage = shutil.disk_usage(path)
+    return usage.free, usage.total
+
+
 def program(name: str) -> str | None:
     return shutil.which(name)
 

@@ -10,16 +10,20 @@ import time
 import venv
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.core import ToolMissing
 
 GRACE = 15.0
+SWEEP = 5.0
 Child = subprocess.Popen[bytes]
+_unreaped: list[Child] = []
 
 
-def detach(argv: Sequence[str], env: Mapping[str, str], log: Path, keep: int) -> Child:
-    """Start a process that outlives us, in a session of its own; it writes to the log and inherits one descriptor."""
+def detach(argv: Sequence[str], env: Mapping[str, str], log: Path, *keep: int) -> Child:
+    """Start a process that outlives us, in a session of its own; it writes to the log and inherits descriptors."""
+    _reap()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         return subprocess.Popen(
@@ -29,7 +33,7 @@ def detach(argv: Sequence[str], env: Mapping[str, str], log: Path, keep: int) ->
             stdout=output,
             stderr=output,
             cwd=log.parent,
-            pass_fds=[keep],
+            pass_fds=keep,
             start_new_session=True,
         )
     finally:
@@ -42,6 +46,19 @@ def ended(process: Child, within: float) -> int | None:
         return process.wait(timeout=within)
     except subprocess.TimeoutExpired:
         return None
+
+
+def let_go(process: Child) -> None:
+    """Wait no more for a process; once it has ended, the next start or letting go buries it."""
+    _unreaped.append(process)
+    _reap()
+
+
+def _reap() -> None:
+    for child in list(_unreaped):
+        if child.poll() is not None:
+            with suppress(ValueError):  # another thread was here at the same time
+                _unreaped.remove(child)
 
 
 def end(pid: int, is_gone: Callable[[], bool], grace: float = GRACE) -> bool:
@@ -86,3 +103,106 @@ def asks(argv: Sequence[str]) -> int | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.returncode
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process, told by its birth from a later one with the same number."""
+
+    pid: int
+    born: str
+    parent: int = field(compare=False)
+
+    def send(self, sign: signal.Signals) -> None:
+        """Signal it, unless it is gone; its number may be somebody else's by now."""
+        handle = _handle(self.pid)
+        try:
+            if _look(self.pid) != self:
+                return
+            if handle is None:
+                os.kill(self.pid, sign)
+            else:
+                signal.pidfd_send_signal(handle, sign)
+        except (ProcessLookupError, PermissionError):
+            return
+        finally:
+            if handle is not None:
+                os.close(handle)
+
+
+def strays(marks: Mapping[str, str]) -> list[int]:
+    """The numbers of all living processes that were started with these environment entries, or come from such a one."""
+    return [process.pid for process in _marked(marks)]
+
+
+def sweep(marks: Mapping[str, str], within: float = SWEEP) -> int:
+    """End all strays, stopped first, since what is stopped cannot fork; how many there were.
+
+    Blocks until they are gone, which is soon; reads the environment of every process of this user.
+    """
+    stopped: set[Process] = set()
+    deadline = time.monotonic() + within
+    while (found := _marked(marks)) and time.monotonic() < deadline:
+        fresh = [process for process in found if process not in stopped]
+        for process in fresh or found:
+            process.send(signal.SIGSTOP if fresh else signal.SIGKILL)
+        stopped.update(fresh)
+        if not fresh:
+            time.sleep(0.01)
+    return len(stopped)
+
+
+def _marked(marks: Mapping[str, str]) -> list[Process]:
+    entries = {os.fsencode(f"{name}={value}") for name, value in marks.items()}
+    everything = _everything()
+    roots = [process for process in everything if entries and entries <= _environment(process.pid)]
+    return [process for process in _with_descendants(roots, everything) if process.pid != os.getpid()]
+
+
+def _with_descendants(roots: Sequence[Process], everything: Sequence[Process]) -> list[Process]:
+    children: dict[int, list[Process]] = {}
+    for process in everything:
+        children.setdefault(process.parent, []).append(process)
+    found = dict.fromkeys(roots)
+    waiting = list(found)
+    for process in waiting:
+        fresh = [child for child in children.get(process.pid, ()) if child not in found]
+        found.update(dict.fromkeys(fresh))
+        waiting += fresh
+    return waiting
+
+
+def _everything() -> list[Process]:
+    """All living processes, where the system lists them as files."""
+    try:
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except FileNotFoundError:
+        return []
+    return [process for process in map(_look, numbers) if process is not None]
+
+
+def _look(pid: int) -> Process | None:
+    """The process that has this number now; None when there is none, or only its remains."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    if fields[0] in (b"Z", b"X"):
+        return None
+    return Process(pid, fields[19].decode(), int(fields[1]))
+
+
+def _environment(pid: int) -> set[bytes]:
+    """What a process of this user was started with."""
+    place = Path(f"/proc/{pid}")
+    try:
+        return set((place / "environ").read_bytes().split(b"\0")) if place.stat().st_uid == os.geteuid() else set()
+    except OSError:
+        return set()
+
+
+def _handle(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None  # not every system, kernel and sandbox has them

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
-from fleet.config.document import Document, Path, Problem, dotted, parse
-from fleet.config.schema import AGENT_NAME, AgentPart, FleetFile, GatewayPart, ModelPart, NodePart
+from fleet.config.document import parse
+from fleet.config.problems import Document, InvalidFile, Path, dotted
+from fleet.config.schema import AGENT_NAME, AgentPart, FleetFile, GatewayPart, LimitsPart, ModelPart, NodePart
 from fleet.config.shape import fill
+from fleet.config.units import seconds, size
 from fleet.core import Agent, BadConfig, Fleet, Gateway, Kind, Model, Node, NotFound, Provider
+from fleet.core.fleet import ProjectLimits
 from fleet.core.text import clean, has_controls, nearest
 from fleet.host import files
 
 OPENROUTER = "https://openrouter.ai/api"
 SPEAKS_ANTHROPIC = {Kind.OLLAMA, Kind.VLLM, Kind.LMSTUDIO, Kind.LLAMACPP, Kind.ANTHROPIC}
 MAX_BYTES = 4 * 1024 * 1024
-MANY = 20  # problems after which no more suggestions are looked for: each takes a while in a large file
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +27,8 @@ class Loaded:
     warnings: tuple[str, ...]
 
 
-class InvalidFleet(BadConfig):
-    """Every problem of one file."""
-
-    def __init__(self, path: FilePath, problems: Iterable[Problem]) -> None:
-        self.path = path
-        self.problems = tuple(sorted(problems, key=lambda p: (p.place, p.message)))
-        lines = [f"  {path}:{problem}" for problem in self.problems]
-        super().__init__("\n".join([f"Invalid {path.name}:", *lines]))
+class InvalidFleet(InvalidFile):
+    """Every problem of one fleet.yaml."""
 
 
 def load(path: FilePath) -> Loaded:
@@ -101,7 +97,7 @@ def _check_references(document: Document, value: dict[str, object]) -> None:
             wanted = part.get(key) if isinstance(part, dict) else None
             if isinstance(wanted, str) and wanted not in known:
                 path = (section, name, key)
-                near = nearest(wanted, known) if len(document.problems) < MANY else ""
+                near = "" if document.has_many else nearest(wanted, known)
                 document.problem(path, f"{dotted(path)} references unknown {key}: {clean(wanted)}{near}")
 
 
@@ -144,7 +140,7 @@ def _fleet(file: FleetFile, document: Document) -> Fleet:
             document.problem(
                 where, f"{dotted(where)} is gateway.master_key_env too: the node would get the gateway's key"
             )
-    fleet = Fleet(file.project.name, gateway, nodes, models, agents)
+    fleet = Fleet(file.project.name, gateway, nodes, models, agents, _limits(file.limits))
     if gateway.provider is Provider.DIRECT and not document.problems:
         _check_direct(fleet, document)
     return fleet
@@ -175,6 +171,14 @@ def _model(name: str, part: ModelPart, node: Node | None) -> Model:
 
 def _agent(name: str, part: AgentPart) -> Agent:
     return Agent(name, part.model, part.description, part.tools, part.prompt or default_prompt(name))
+
+
+def _limits(part: LimitsPart | None) -> ProjectLimits | None:
+    if part is None:
+        return None
+    timeout = None if part.timeout is None else seconds(part.timeout)
+    output = None if part.output is None else size(part.output)
+    return ProjectLimits(timeout, part.attempts, output)
 
 
 def default_prompt(name: str) -> str:

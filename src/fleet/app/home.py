@@ -1,0 +1,78 @@
+"""$FLEET_HOME: made when it is missing, private to its owner, and the bell that wakes a running supervisor."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from fleet.core import FleetError
+from fleet.host import files
+
+SETTINGS = "runtime.toml"
+FOLDERS = ("tasks", "logging")
+WAKE = "wake"
+
+
+def ensure_home() -> Path:
+    """The home, whole and private. What is there is kept; rights that others should not have are taken away."""
+    home = files.home().absolute()
+    _ensure_dir(home)
+    for name in FOLDERS:
+        _ensure_dir(home / name)
+    _ensure_settings(home / SETTINGS)
+    return home
+
+
+def settings_path() -> Path:
+    """Where this machine's settings stand, whether the home is there or not."""
+    return files.home().absolute() / SETTINGS
+
+
+def wake(home: Path) -> bool:
+    """Wake the supervisor that waits at $FLEET_HOME/wake; False when none does."""
+    with suppress(OSError):
+        fd = os.open(home / WAKE, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        try:
+            return stat.S_ISFIFO(os.fstat(fd).st_mode) and os.write(fd, b"\0") == 1
+        finally:
+            os.close(fd)
+    return False
+
+
+def _ensure_dir(path: Path) -> None:
+    """A directory of ours that only we can enter; a link to one is as good."""
+    facts = _facts(path)
+    if facts is None:
+        files.private_dir(path)
+        facts = os.stat(path)
+    if not stat.S_ISDIR(facts.st_mode):
+        raise FleetError(f"{path} is not a directory", hint="move it away, or set FLEET_HOME to another place")
+    if facts.st_uid != os.geteuid():
+        raise FleetError(f"{path} belongs to another user", hint="set FLEET_HOME to a directory of your own")
+    if facts.st_mode & 0o777 != 0o700:
+        os.chmod(path, 0o700)
+
+
+def _ensure_settings(path: Path) -> None:
+    facts = _facts(path)
+    if facts is None:
+        from fleet.config.starter import starter
+
+        files.create(path, starter().encode(), files.PRIVATE)
+    elif stat.S_ISREG(facts.st_mode) and facts.st_mode & 0o077 and facts.st_uid == os.geteuid():
+        os.chmod(path, files.PRIVATE)
+
+
+def _facts(path: Path) -> os.stat_result | None:
+    """What stands at the path, or where a link there leads; None when nothing does."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        pass
+    if path.is_symlink():
+        raise FleetError(
+            f"{path} is a link that leads nowhere", hint=f"make what it points to, or remove it: rm {path}"
+        )
+    return None

@@ -1,0 +1,200 @@
+"""The supervisor of this home: started, asked how it is, and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from fleet import coders, tracker
+from fleet.app.home import SETTINGS, WAKE, ensure_home
+from fleet.config.runtime import Live, Runtime
+from fleet.core import FleetError
+from fleet.engine.base import Engine
+from fleet.evidence.journal import Record
+from fleet.evidence.ledger import Ledger
+from fleet.host import database, files, locks, process
+from fleet.supervisor.attempts import Attempts
+from fleet.supervisor.choice import LOCK
+from fleet.supervisor.house import House
+from fleet.supervisor.log import Handler, Log
+from fleet.supervisor.supervisor import Mode, Supervisor
+
+RECORD = "supervisor.json"
+STARTS_WITHIN = 30.0
+STOPS_WITHIN = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Who supervises this home; what is None is nobody, or not known."""
+
+    running: bool
+    pid: int | None = None
+    started: float | None = None
+    actor: str | None = None
+    home: str | None = None
+
+
+def status(home: Path | None = None) -> Running:
+    """Whether a supervisor runs for this home: the lock says so, its record only says who."""
+    home = home or ensure_home()
+    if not locks.held(home / LOCK):
+        return Running(False, home=str(home))
+    try:
+        found = json.loads(files.read(home / RECORD) or b"{}")
+        return Running(True, int(found["pid"]), float(found["started"]), str(found["actor"]), str(home))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Running(True, home=str(home))
+
+
+def supervise(
+    mode: Mode, coder: str | None, hear: Callable[[Record], None], farewell: Callable[[], None] = lambda: None
+) -> None:
+    """Supervise until told to stop, or until the mode is satisfied, and end the process; agents live on."""
+    home = ensure_home()
+    settings = Live(home / SETTINGS)
+    if coder is not None:
+        find_coder(coder, settings.runtime)
+    lock = _take(home)
+    actor = f"fleet-{sha256(str(home).encode()).hexdigest()[:6]}-{secrets.token_hex(4)}"
+    _introduce(home, actor)
+    log = Log(home, hear)
+    house = House(
+        home, tracker.open(home, settings.runtime.tracker), Ledger(home), settings, find_coder, log, actor, coder
+    )
+    log.say("supervisor started", pid=os.getpid(), actor=actor, tracker=settings.runtime.tracker.value)
+    try:
+        asyncio.run(_run(house, mode, database.path(home), lambda code: _leave(farewell, code)))
+    finally:
+        locks.release(lock)
+
+
+def find_coder(name: str, runtime: Runtime) -> coders.Coder:
+    """The coder of this name: one of ours, or one that runtime.toml declares."""
+    return coders.find(name, {own: _declared(own, runtime) for own in runtime.coders if runtime.coders[own].argv})
+
+
+def _declared(name: str, runtime: Runtime) -> coders.Coder:
+    from fleet.coders.command import Declared
+
+    part = runtime.coders[name]
+    return Declared(
+        name=name, argv=part.argv or (), prompt=part.prompt.value, events=part.events.value,
+        model_flag=part.model_flag, resume_flag=part.resume_flag, context_limit=part.context_limit,
+    )  # fmt: skip
+
+
+async def _run(house: House, mode: Mode, file: Path, leave: Callable[[int], None]) -> None:
+    def launch(work: Attempts) -> Engine:
+        from fleet.engine.durable import Durable  # takes a second to import
+
+        return Durable(file, work, Handler(house.log))
+
+    def cannot_go_on(problem: str) -> None:
+        house.log.say("supervisor failed", level="error", text=problem[:2000])
+        leave(1)
+
+    supervisor = Supervisor(house, launch, mode, cannot_go_on)
+    loop = asyncio.get_running_loop()
+    bell = _hang_bell(house.home)
+    loop.add_reader(bell, _ring, bell, supervisor)
+    for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(sign, _asked_to_stop, supervisor, leave)
+    try:
+        await supervisor.run()
+    except Exception as problem:  # unwinding would end what it must not
+        cannot_go_on(f"{type(problem).__name__}: {problem}")
+    house.log.say("supervisor ended")
+    leave(0)
+
+
+def _asked_to_stop(supervisor: Supervisor, leave: Callable[[int], None]) -> None:
+    if not supervisor.stop():
+        leave(0)  # asked twice: at once
+
+
+def _leave(farewell: Callable[[], None], code: int) -> None:
+    """End here and now. What runs is carried on by keepers, and what was begun is in the ledger: there is nothing to
+    unwind, and unwinding would only tell the engine that attempts had failed.
+    """
+    farewell()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _take(home: Path) -> int:
+    lock = locks.take(home / LOCK)
+    if lock is not None:
+        return lock
+    who = status(home)
+    since = f" since {time.strftime('%H:%M:%S', time.localtime(who.started))}" if who.started else ""
+    raise FleetError(
+        f"a supervisor already runs for {home}: process {who.pid or 'unknown'}{since}", hint="fleet run status"
+    )
+
+
+def _introduce(home: Path, actor: str) -> None:
+    record = {"pid": os.getpid(), "started": time.time(), "actor": actor}
+    files.write(home / RECORD, json.dumps(record).encode(), files.PRIVATE)
+
+
+def _hang_bell(home: Path) -> int:
+    """The pipe that others write to when there is something to do. Open for both ends, it never reads as closed."""
+    path = home / WAKE
+    with suppress(FileExistsError):
+        os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+
+
+def _ring(bell: int, supervisor: Supervisor) -> None:
+    try:
+        os.read(bell, 4096)
+    except BlockingIOError:
+        return
+    supervisor.wake()
+
+
+def start_detached(coder: str | None) -> Running:
+    """Start a supervisor that outlives this terminal, and wait until it has the home."""
+    home = ensure_home()
+    if locks.held(home / LOCK):
+        _take(home)
+    argv = [sys.executable, "-m", "fleet", "run", *(["--coder", coder] if coder else [])]
+    log = files.private_dir(home / "logging") / "supervisor.out"
+    child = process.detach(argv, dict(os.environ), log)
+    deadline = time.monotonic() + STARTS_WITHIN
+    while time.monotonic() < deadline:
+        if process.ended(child, 0.05) is not None:
+            break
+        if (who := status(home)).pid == child.pid:
+            return who
+    said = log.read_text(errors="replace").strip().splitlines()
+    raise FleetError(f"the supervisor did not start: {said[-1] if said else 'it said nothing'}", hint=f"cat {log}")
+
+
+def stop() -> Running:
+    """Ask the supervisor to let go, and wait until it has; who it was."""
+    home = ensure_home()
+    who = status(home)
+    if not who.running:
+        return who
+    if who.pid is None:
+        raise FleetError("a supervisor runs, and did not say which process it is", hint=f"cat {home / RECORD}")
+    os.kill(who.pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOPS_WITHIN
+    while locks.held(home / LOCK) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if locks.held(home / LOCK):
+        raise FleetError(f"the supervisor, process {who.pid}, did not stop", hint=f"kill -9 {who.pid}  # loses nothing")
+    return who

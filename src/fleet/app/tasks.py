@@ -1,0 +1,253 @@
+"""Tasks as people see them: put in, listed, looked at, ended, opened again."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet import tracker
+from fleet.app.home import SETTINGS, ensure_home, wake
+from fleet.config import runtime as settings
+from fleet.core import BadConfig, FleetError, NotFound
+from fleet.core.state import tell
+from fleet.core.work import Attempt, NewTask, Spec, State, Status, Task, task_id
+from fleet.evidence.ledger import Ledger
+from fleet.host import files, locks
+from fleet.supervisor.choice import LOCK, attempt_directory, choose
+from fleet.tracker import Tracker
+
+ENDS_WITHIN = 20.0
+NEVER = Attempt("", "", 0, "", None, "", "", 0.0)
+READABLE = {
+    "log": "log.jsonl",
+    "events": "events.jsonl",
+    "plan": "artifacts/PLAN_AND_STATUS.md",
+    "knowledge": "artifacts/KNOWLEDGE.md",
+    "receipt": "receipt.json",
+    "stderr": "log.stderr",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A task with everything derived that people ask for. Scripts rely on these names."""
+
+    id: str
+    title: str
+    state: State
+    cause: str
+    attempts: int
+    coder: str
+    model: str | None
+    cwd: str | None
+    branch: str | None
+    priority: int
+    own_coder: bool
+    own_model: bool
+    waits_for: tuple[str, ...]
+    created: float
+    started: float | None
+    ended: float | None
+    elapsed: float | None
+    idle: float | None
+    events: int
+    tokens: int | None
+    cost: float | None
+    peak_context_pct: int | None
+    session: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One task, whole."""
+
+    row: Row
+    description: str
+    notes: str
+    spec: Spec | None
+    spec_problem: str | None
+    history: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What the commands about tasks share: the home, its settings, its tracker and its ledger."""
+
+    home: Path
+    runtime: settings.Runtime
+    tracker: Tracker
+    ledger: Ledger
+    problem: BadConfig | None = None
+
+    @classmethod
+    def open(cls, *, strict: bool = False) -> Desk:
+        """The desk of this home. Unless strict, settings that cannot be read are no reason not to look or to abort."""
+        home = ensure_home()
+        path, problem = home / SETTINGS, None
+        try:
+            runtime = settings.read(path)
+        except BadConfig as said:
+            if strict:
+                raise
+            runtime, problem = settings.salvage(path), said
+        return cls(home, runtime, tracker.open(home, runtime.tracker), Ledger(home), problem)
+
+
+def add(desk: Desk, new: NewTask, spec: Spec) -> Task:
+    """Put a task in the queue, and wake the supervisor."""
+    if not Path(spec.cwd).is_dir():
+        raise BadConfig(f"the directory {spec.cwd} does not exist", hint="fleet add --cwd DIRECTORY …")
+    if spec.coder is not None:
+        _must_know(desk, spec.coder)
+    made = desk.tracker.add(new, lambda task: tracker.spec.write(desk.home, task, spec))
+    wake(desk.home)
+    return made
+
+
+def _must_know(desk: Desk, coder: str) -> None:
+    known = desk.runtime.known_coders
+    if coder not in known:
+        from fleet.core.text import clean, nearest
+
+        raise BadConfig(
+            f"there is no coder {clean(coder)!r}{nearest(coder, known)}; there are {', '.join(known)}",
+            hint="a coder of your own: fleet config set 'coders.NAME.argv=[\"my-agent\"]'",
+        )
+
+
+def rows(desk: Desk, *, everything: bool) -> list[Row]:
+    """Every task that is not finished, or every task."""
+    found = desk.tracker.all() if everything else desk.tracker.unfinished()
+    lasts = desk.ledger.last_of_each() if everything else desk.ledger.last_of([task.id for task in found])
+    supervised = locks.held(desk.home / LOCK)
+    now = time.time()
+    return [_row(desk, task, lasts.get(task.id), supervised, now) for task in found]
+
+
+def ready(desk: Desk, limit: int | None) -> list[Row]:
+    found = desk.tracker.ready(limit)
+    lasts = desk.ledger.last_of([task.id for task in found])
+    now = time.time()
+    return [_row(desk, task, lasts.get(task.id), False, now) for task in found]
+
+
+def show(desk: Desk, name: str) -> Shown:
+    task = desk.tracker.get(task_id(name))
+    history = tuple(desk.ledger.of(task.id))
+    row = _row(desk, task, history[-1] if history else None, locks.held(desk.home / LOCK), time.time())
+    spec, problem = _spec(desk, task.id)
+    return Shown(row, task.description, task.notes, spec, problem, history)
+
+
+def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float) -> Row:
+    spec, _ = _spec(desk, task.id)
+    choice = choose(spec, None, desk.runtime)
+    running = last if last is not None and last.verdict is None else None
+    alive = running is not None and locks.held(attempt_directory(desk.home, running) / "lock")
+    told = tell(task, last, alive=alive, supervised=supervised)
+    seen = last or NEVER
+    shown = last if told.state is not State.OPEN else None  # an open task will run with what is set now
+    return Row(
+        id=task.id,
+        title=task.title,
+        state=told.state,
+        cause=told.cause,
+        attempts=seen.number,
+        coder=shown.coder if shown else choice.coder,
+        model=shown.model if shown else choice.model,
+        cwd=spec.cwd if spec else None,
+        branch=seen.branch,
+        priority=task.priority,
+        own_coder=choice.own_coder,
+        own_model=choice.own_model,
+        waits_for=task.waits_for,
+        created=task.created,
+        started=seen.started,
+        ended=seen.ended,
+        elapsed=None if seen.started is None else max(0.0, (seen.ended or now) - seen.started),
+        idle=_idle(seen, now),
+        events=seen.events,
+        tokens=seen.tokens,
+        cost=seen.cost,
+        peak_context_pct=seen.context_share,
+        session=seen.session,
+    )
+
+
+def _idle(attempt: Attempt, now: float) -> float | None:
+    """Seconds since the agent was last heard of, while it runs."""
+    if attempt.started is None or attempt.ended is not None:
+        return None
+    return max(0.0, now - (attempt.last_event or attempt.started))
+
+
+def _spec(desk: Desk, task: str) -> tuple[Spec | None, str | None]:
+    try:
+        return tracker.spec.read(desk.home, task), None
+    except FleetError as problem:
+        return None, problem.message
+
+
+def abort(desk: Desk, name: str) -> Task:
+    """Cancel a task, and end its agent with everything it started: by its keeper, so no supervisor is needed."""
+    task = desk.tracker.get(task_id(name))
+    last = desk.ledger.last_of([task.id]).get(task.id)
+    if task.status is Status.CLOSED and (last is None or last.verdict is not None):
+        raise FleetError(f"{task.id} is closed already: {task.reason or 'done'}", hint=f"fleet show {task.id}")
+    desk.tracker.close(task.id, f"{tracker.CANCELLED}: by hand")
+    wake(desk.home)
+    _end_agent(desk, task.id)
+    return desk.tracker.get(task.id)
+
+
+def _end_agent(desk: Desk, task: str) -> None:
+    """Wait until no agent of the task lives. One that is only being started is caught when it is there."""
+    from fleet import keeper
+
+    deadline = time.monotonic() + ENDS_WITHIN
+    while time.monotonic() < deadline:
+        last = desk.ledger.last_of([task]).get(task)
+        if last is None or last.verdict is not None:
+            return
+        directory = attempt_directory(desk.home, last)
+        living = [one for one in (directory, *directory.glob("check*")) if locks.held(one / "lock")]
+        for one in living:
+            keeper.abort(one)
+        if not living and not locks.held(desk.home / LOCK):
+            return
+        time.sleep(0.05)
+    raise FleetError(f"the agent of {task} has not ended within {ENDS_WITHIN:.0f} s", hint=f"fleet show {task}")
+
+
+def retry(desk: Desk, name: str) -> Task:
+    """Open a task again, with its failures forgotten."""
+    task = desk.tracker.get(task_id(name))
+    last = desk.ledger.last_of([task.id]).get(task.id)
+    if last is not None and last.verdict is None:
+        raise FleetError(f"{task.id} is being worked on (attempt {last.number})", hint=f"fleet abort {task.id}")
+    desk.ledger.forgive(task.id)
+    desk.tracker.open(task.id)
+    wake(desk.home)
+    return desk.tracker.get(task.id)
+
+
+def readable(desk: Desk, name: str, what: str) -> Path:
+    """The file a task left under this name; nothing outside the task's own directory is ever read."""
+    task = desk.tracker.get(task_id(name))
+    directory = desk.home / "tasks" / task.id
+    path = directory / READABLE[what]
+    if path.parent.resolve() not in (directory.resolve(), directory.resolve() / "artifacts"):
+        raise FleetError(f"{path.parent} leads somewhere else, and is not read")
+    if not os.path.lexists(path):
+        raise NotFound(f"{task.id} has left no {what} yet", hint=f"fleet show {task.id}")
+    return path
+
+
+def content(path: Path, limit: int = 64 * 1024 * 1024) -> bytes:
+    """What a file holds that an agent may have put there: only a plain file is read, and not without end."""
+    found = files.read_end(path, limit)
+    if found is None:
+        raise FleetError(f"{path} is not a plain file, and is not read", hint=f"ls -la {path}")
+    return found

@@ -1,0 +1,154 @@
+"""run (with status and stop), log."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.show import data, json_option, screen, talk
+from fleet.core import BadConfig, NotFound
+from fleet.core.text import clean
+
+if TYPE_CHECKING:
+    from fleet.app.run import Running
+
+QUIET = {"engine said"}
+
+
+@click.group(invoke_without_command=True)
+@click.option("--coder", help="The coder for tasks that name none, in place of runtime.toml's.")
+@click.option("--once", is_flag=True, help="Start what can start, see it to its end, and stop.")
+@click.option("--drain", is_flag=True, help="Stop when nothing is ready or running.")
+@click.option("--detach", is_flag=True, help="Run in the background.")
+@click.option("--json", "as_json", is_flag=True, help="Print what happens as JSON lines.")
+@click.pass_context
+def run(ctx: click.Context, coder: str | None, once: bool, drain: bool, detach: bool, as_json: bool) -> None:
+    """Start the supervisor: hand out tasks until it is stopped.
+
+    Ctrl-C or SIGTERM stops it and leaves the agents running; the next `fleet run` goes on with them.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if once and drain:
+        raise BadConfig("--once and --drain exclude each other")
+    if detach:
+        _detach(coder, once or drain, as_json)
+    else:
+        _supervise(coder, once, drain, as_json)
+
+
+def _detach(coder: str | None, bounded: bool, as_json: bool) -> None:
+    from fleet.app.run import start_detached
+
+    if bounded:
+        raise BadConfig("--detach runs until it is stopped; leave out --once and --drain")
+    who = start_detached(coder)
+    data(who) if as_json else click.echo(f"the supervisor runs: process {who.pid}")
+
+
+def _supervise(coder: str | None, once: bool, drain: bool, as_json: bool) -> None:
+    from fleet.app.run import supervise
+    from fleet.supervisor.supervisor import Mode
+
+    mode = Mode.ONCE if once else Mode.DRAIN if drain else Mode.FOREVER
+    live = sys.stdout.isatty() and not as_json
+    with ExitStack() as terminal:
+        refresh = terminal.enter_context(screen(live))
+        if live:
+            threading.Thread(target=_table, args=(refresh,), daemon=True).start()
+        hear = (lambda record: None) if live else _print_json if as_json else _print
+        supervise(mode, coder, hear, farewell=terminal.close)
+
+
+def _table(refresh: object) -> None:
+    """Draw the table again every second, beside the supervisor."""
+    from fleet.app.tasks import Desk, rows
+    from fleet.cli.table import print_tasks, terminal_width
+    from fleet.core import FleetError
+
+    assert callable(refresh)
+    while True:
+        with suppress(FleetError):
+            found = rows(Desk.open(), everything=False)
+            refresh()
+            print_tasks(found, terminal_width())
+        time.sleep(1)
+
+
+def _print_json(record: Mapping[str, object]) -> None:
+    click.echo(json.dumps(record, ensure_ascii=False, default=str))
+
+
+def _print(record: Mapping[str, object]) -> None:
+    """One plain line for one thing that happened."""
+    facts = dict(record)
+    at, event = facts.pop("at"), str(facts.pop("event"))
+    level = facts.pop("level")
+    if event in QUIET and level == "info":
+        return
+    who = str(facts.pop("attempt", "") or facts.get("task", ""))
+    facts.pop("task", None)
+    rest = "  ".join(f"{name}: {clean(' '.join(str(value).split()), 500)}" for name, value in facts.items())
+    mark = "" if level == "info" else f"{level}: "
+    assert isinstance(at, float | int)
+    click.echo("  ".join(part for part in (f"{datetime.fromtimestamp(at):%H:%M:%S}", who, mark + event, rest) if part))
+
+
+@run.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Say whether a supervisor runs for this home. Exit 1 when none does."""
+    from fleet.app.run import status as look
+
+    who = look()
+    if as_json:
+        data(who)
+    else:
+        click.echo(_who(who))
+    if not who.running:
+        raise click.exceptions.Exit(1)
+
+
+def _who(who: Running) -> str:
+    if not who.running:
+        return f"no supervisor runs for {who.home}"
+    since = f" since {datetime.fromtimestamp(who.started):%Y-%m-%d %H:%M:%S}" if who.started else ""
+    return f"the supervisor runs: process {who.pid or 'unknown'}{since}, for {who.home}"
+
+
+@run.command()
+@json_option
+def stop(as_json: bool) -> None:
+    """Stop the supervisor. Its agents live on, and the next `fleet run` goes on with them."""
+    from fleet.app.run import stop as end
+
+    who = end()
+    if as_json:
+        data({"stopped": who.running, "pid": who.pid})
+    elif who.running:
+        click.echo(f"stopped the supervisor, process {who.pid}")
+    else:
+        talk("no supervisor was running")
+
+
+@click.command()
+@click.argument("lines", type=click.IntRange(1), required=False)
+def log(lines: int | None) -> None:
+    """Print the supervisor's newest log; with a number, only so many lines from its end."""
+    from fleet.app.home import ensure_home
+    from fleet.host import files
+
+    found = sorted((ensure_home() / "logging").glob("fleet-*.jsonl"))
+    if not found:
+        raise NotFound("no supervisor has run in this home yet", hint="fleet run")
+    text = (files.read(found[-1], limit=1 << 30) or b"").decode(errors="replace").splitlines()
+    for line in text[-lines:] if lines else text:
+        click.echo(line)

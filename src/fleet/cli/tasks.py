@@ -1,0 +1,255 @@
+"""add, tasks, ready, show, task, abort, retry."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.show import data, json_option, screen, talk, warn
+from fleet.core import BadConfig
+from fleet.core.text import clean
+
+if TYPE_CHECKING:
+    from fleet.app.tasks import Desk, Shown
+
+READABLE = ("log", "events", "plan", "knowledge", "receipt", "stderr")
+MOST_TEXT = 10 * 1024 * 1024
+
+
+@click.command()
+@click.argument("title")
+@click.option("--description", "-d", default="", help="What is to be done, at length; - reads it from stdin.")
+@click.option("--priority", "-p", type=click.IntRange(0, 4), default=2, show_default=True, help="0 is most urgent.")
+@click.option("--after", metavar="ID", multiple=True, help="Wait for this task to be done. May be given again.")
+@click.option("--cwd", type=click.Path(path_type=Path), help="Where the agent works.  [default: here]")
+@click.option("--coder", help="The agent CLI for this task.")
+@click.option("--model", help="The model for this task.")
+@click.option("--check", metavar="CMD", help="A shell command that must exit 0 before the task counts as done.")
+@click.option("--timeout", metavar="TIME", help="Wall time of one attempt, such as 30m.")
+@click.option("--attempts", type=click.IntRange(1, 100), help="How often it is tried.")
+@click.option("--output", metavar="SIZE", help="How much one attempt may print, such as 500MB.")
+@json_option
+def add(
+    title: str, description: str, priority: int, after: tuple[str, ...], cwd: Path | None, coder: str | None,
+    model: str | None, check: str | None, timeout: str | None, attempts: int | None, output: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Put one task in the queue. It is worked on where you are now, unless --cwd says otherwise."""
+    from fleet.app.tasks import Desk
+    from fleet.app.tasks import add as put
+    from fleet.core.work import NewTask, Spec
+
+    spec = Spec(
+        cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=check,
+        timeout=_seconds(timeout), attempts=attempts, output=_size(output),
+    )  # fmt: skip
+    said = sys.stdin.read(MOST_TEXT) if description == "-" else description
+    made = put(Desk.open(strict=True), NewTask(title, said, priority, after), spec)
+    if as_json:
+        data({"id": made.id, "title": made.title, "cwd": spec.cwd})
+    else:
+        click.echo(f"Added {made.id}: {clean(made.title, 500)}")
+
+
+def _desk() -> Desk:
+    from fleet.app.tasks import Desk
+
+    desk = Desk.open()
+    if desk.problem is not None:
+        warn(f"{' '.join(desk.problem.message.split())}; the defaults are shown in its place")
+    return desk
+
+
+def _seconds(text: str | None) -> float | None:
+    from fleet.config.units import seconds
+
+    return None if text is None else _unit("--timeout", text, seconds)
+
+
+def _size(text: str | None) -> int | None:
+    from fleet.config.units import size
+
+    return None if text is None else int(_unit("--output", text, size))
+
+
+def _unit(option: str, text: str, read: object) -> float:
+    assert callable(read)
+    try:
+        value = float(read(text))
+    except ValueError as problem:
+        raise BadConfig(f"{option} {problem}") from problem
+    if value <= 0:
+        raise BadConfig(f"{option} must be over 0")
+    return value
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="Finished ones too.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many: the newest.")
+@click.option("--watch", "-w", is_flag=True, help="Again every second.")
+@json_option
+def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> None:
+    """Show the tasks that are not finished, what each is doing, and why it is as it is.
+
+    A coder or model in bold was asked for by the task itself; a dim one is inherited.
+    """
+    from fleet.app.tasks import rows
+    from fleet.cli.table import print_tasks, terminal_width
+
+    desk = _desk()
+
+    def once() -> None:
+        found = rows(desk, everything=everything)
+        found = found[-limit:] if limit else found
+        if as_json:
+            data(found, line=watch)
+        else:
+            print_tasks(found, terminal_width())
+
+    if not watch:
+        once()
+        return
+    with screen(sys.stdout.isatty() and not as_json) as refresh:
+        while True:
+            refresh()
+            once()
+            time.sleep(1)
+
+
+@click.command()
+@click.option("--limit", type=click.IntRange(1), help="At most so many.")
+@json_option
+def ready(limit: int | None, as_json: bool) -> None:
+    """List the tasks that could start now, the most urgent first."""
+    from fleet.app.tasks import ready as look
+
+    found = look(_desk(), limit)
+    if as_json:
+        data(found)
+        return
+    for row in found:
+        click.echo(f"{row.id}  {clean(row.title, 500)}  [{clean(row.cwd or 'no directory', 1000)}]")
+    if not found:
+        talk("nothing is ready")
+
+
+@click.command()
+@click.argument("id")
+@json_option
+def show(id: str, as_json: bool) -> None:
+    """Show one task whole: what is wanted, what it runs with, and every attempt at it."""
+    from fleet.app.tasks import show as look
+
+    shown = look(_desk(), id)
+    if as_json:
+        data(shown)
+    else:
+        _print(shown)
+
+
+def _print(shown: Shown) -> None:
+    from fleet.cli.table import clock, span
+
+    row = shown.row
+    coder = row.coder + ("" if row.own_coder else "  (default)")
+    model = (row.model or "the agent's own") + ("" if row.own_model else "  (default)")
+    facts = [
+        ("id", row.id), ("title", row.title), ("state", row.state.value), ("cause", row.cause),
+        ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
+        ("priority", str(row.priority)), ("branch", row.branch or ""), ("waits for", ", ".join(row.waits_for)),
+        ("check", (shown.spec.check if shown.spec else None) or ""), ("notes", shown.notes),
+    ]  # fmt: skip
+    for name, value in facts:
+        if value:
+            click.echo(f"{name + ':':11}{clean(value, 2000)}")
+    if shown.description:
+        click.echo("\n" + "\n".join(clean(line, 2000) for line in shown.description.splitlines()))
+    for attempt in shown.history:
+        wall = span((attempt.ended or time.time()) - attempt.started) if attempt.started else "-"
+        ending = attempt.verdict.value if attempt.verdict else "running"
+        line = f"attempt {attempt.number}  {clock(attempt.started)}  {wall}  {attempt.coder}  {ending}"
+        click.echo(
+            ("\n" if attempt.number == 1 else "") + line + (f": {clean(attempt.cause)}" if attempt.cause else "")
+        )
+
+
+class TaskCommand(click.Command):
+    """`task --help` also lists what runs now."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from fleet.core import FleetError
+
+        try:
+            running = _running_now()
+        except FleetError:
+            return
+        with formatter.section("Running now"):
+            formatter.write_dl(running or [("-", "nothing")])
+
+
+def _running_now() -> list[tuple[str, str]]:
+    from fleet.app.tasks import rows
+
+    found = [row for row in rows(_desk(), everything=False) if row.state.value in ("starting", "working")]
+    return [(row.id, f"[{row.coder}/{row.model or 'its own'}] {clean(row.title, 60)}") for row in found]
+
+
+@click.command(cls=TaskCommand)
+@click.argument("id")
+@click.argument("what", type=click.Choice(READABLE))
+@click.option("--follow", "-f", is_flag=True, help="Go on as it grows.")
+def task(id: str, what: str, follow: bool) -> None:
+    """Read what a task left: its log, its events, the agent's plan and knowledge, its receipt, its stderr."""
+    from fleet.app.tasks import content, readable
+
+    desk = _desk()
+    path = readable(desk, id, what)
+    shown = 0
+    while True:
+        text = content(path)
+        if len(text) < shown:
+            shown = 0
+        _pour(text[shown:])
+        shown = len(text)
+        if not follow:
+            return
+        time.sleep(0.5)
+
+
+def _pour(text: bytes) -> None:
+    """Text that an agent wrote: on a terminal without what it would obey, piped as it is."""
+    if not sys.stdout.isatty():
+        sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+        return
+    shown = text.decode(errors="replace")
+    safe = (c if c in "\n\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
+    click.echo("".join(safe), nl=False)
+
+
+@click.command()
+@click.argument("id")
+@json_option
+def abort(id: str, as_json: bool) -> None:
+    """End a task's agent, with everything it started, and cancel the task.
+
+    First it is asked (INT, then TERM after 5 s), and after 10 s more it is made to end. Works without a supervisor.
+    """
+    from fleet.app.tasks import abort as end
+
+    done = end(_desk(), id)
+    data({"id": done.id, "state": "cancelled"}) if as_json else click.echo(f"Cancelled {done.id}")
+
+
+@click.command()
+@click.argument("id")
+@json_option
+def retry(id: str, as_json: bool) -> None:
+    """Open a task again, with its failures forgotten."""
+    from fleet.app.tasks import retry as again
+
+    opened = again(_desk(), id)
+    data({"id": opened.id, "state": "open"}) if as_json else click.echo(f"Opened {opened.id}")

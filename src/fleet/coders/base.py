@@ -1,0 +1,67 @@
+"""The promise of a coder: how an agent CLI is started, and what its output means. Both are pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from fleet.coders.stream import SESSION
+from fleet.core.errors import BadConfig
+from fleet.core.text import clean, has_controls
+from fleet.core.work import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a coder is asked to do. The prompt is data: it never becomes an option or a shell word."""
+
+    prompt: str
+    cwd: Path
+    model: str | None = None
+    session: str | None = None  # the session of an earlier attempt to go on with
+    args: tuple[str, ...] = ()  # the user's own additions to the command line
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How to start an agent, whole: nothing is added later but the environment every agent gets."""
+
+    argv: tuple[str, ...]
+    stdin: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Coder(Protocol):
+    """An agent CLI. Adding one is one file that keeps this promise."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def context_limit(self) -> int | None:
+        """How many tokens its usual model reads at once, when the agent does not report it itself."""
+
+    @property
+    def can_resume(self) -> bool: ...
+
+    def command(self, job: Job) -> Command:
+        """How to start it. A model or a session that could be read as an option is refused: BadConfig."""
+
+    def read(self, line: bytes) -> list[Event]:
+        """The events in one line of output. Never raises; an unknown line is one event of the kind `other`."""
+
+
+def checked(job: Job) -> Job:
+    """The job, if its words can stand on a command line; of a prompt only what no program can be given is refused."""
+    if "\0" in job.prompt or any("\ud800" <= character <= "\udfff" for character in job.prompt):
+        raise BadConfig("the task's text holds a NUL or half a character, which no program can be given")
+    if job.model is not None and (not job.model.strip() or job.model.startswith("-") or has_controls(job.model)):
+        raise BadConfig(f"{clean(job.model)!r} is not the name of a model", hint="fleet config set model=NAME")
+    if job.session is not None and not SESSION.match(job.session):
+        raise BadConfig(f"{clean(job.session)!r} is not the id of a session")
+    for arg in job.args:
+        if "\0" in arg:
+            raise BadConfig(f"the argument {clean(arg)!r} holds a NUL", hint="fleet config edit")
+    return job

@@ -1,0 +1,173 @@
+"""Claude Code: `claude -p`, its input and output as streams of JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from fleet.coders.base import Coder, Command, Job, checked
+from fleet.coders.stream import (
+    Fields,
+    brief,
+    count,
+    dollars,
+    dumped,
+    fields,
+    items,
+    other,
+    parse,
+    session,
+    strange,
+    word,
+)
+from fleet.core.work import Event, EventKind, Usage
+
+OPTIONS = (
+    "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
+    "--dangerously-skip-permissions",
+)  # fmt: skip
+# Claude Code runs a `/command` at the start of the last block of a prompt, and puts the content of every `@file` named
+# in it before it; in blocks before the last it does neither. So the prompt is the block before, and these are the last.
+BEGIN = "Now begin."
+SYNTHETIC = "<synthetic>"  # the model of the messages Claude Code writes itself, about an error
+
+
+@dataclass(frozen=True, slots=True)
+class Claude:
+    name: str = "claude"
+    context_limit: int | None = 200_000
+    can_resume: bool = True
+
+    def command(self, job: Job) -> Command:
+        job = checked(job)
+        model = () if job.model is None else (f"--model={job.model}",)
+        resume = () if job.session is None else (f"--resume={job.session}",)
+        return Command(("claude", *OPTIONS, *model, *resume, *job.args), stdin=message(job.prompt))
+
+    def read(self, line: bytes) -> list[Event]:
+        return read(line)
+
+
+def message(prompt: str) -> str:
+    """The prompt as one line of the input stream, with nothing in it that Claude Code would expand."""
+    blocks = [{"type": "text", "text": text} for text in (prompt, BEGIN)]
+    return json.dumps({"type": "user", "message": {"role": "user", "content": blocks}}) + "\n"
+
+
+def read(line: bytes) -> list[Event]:
+    """The events in one line of Claude Code's stream."""
+    data = parse(line)
+    if data is None:
+        return strange(line)
+    match data.get("type"):
+        case "system":
+            return [_system(data)]
+        case "assistant":
+            return _assistant(data)
+        case "user":
+            return _user(data)
+        case "result":
+            return [_result(data)]
+        case kind:
+            return [other(word(kind) or dumped(data))]
+
+
+def _system(data: Fields) -> Event:
+    match data.get("subtype"):
+        case "init":
+            model = word(data.get("model"))
+            return Event(EventKind.SESSION, session=session(data.get("session_id")), model=model)
+        case "api_retry":
+            return Event(EventKind.ERROR, text=_retry(data))
+        case kind:
+            return other(f"system/{word(kind) or '?'}")
+
+
+def _retry(data: Fields) -> str:
+    why, status = word(data.get("error")) or "error", count(data.get("error_status"))
+    tries = f"try {count(data.get('attempt'))} of {count(data.get('max_retries'))}"
+    return f"the model did not answer: {why}{f' ({status})' if status else ''}, {tries}"
+
+
+def _assistant(data: Fields) -> list[Event]:
+    """One event a block, then what the request read and wrote; a subagent's is left out, its context is its own."""
+    told = fields(data.get("message"))
+    kind = EventKind.ERROR if data.get("is_api_error_message") is True else EventKind.SAID
+    events = [_block(block, kind) for block in items(told.get("content"))]
+    used = _usage(told.get("usage"))
+    if used is not None and data.get("parent_tool_use_id") is None and told.get("model") != SYNTHETIC:
+        events.append(Event(EventKind.USAGE, usage=used, model=word(told.get("model"))))
+    return events
+
+
+def _block(block: Fields, kind: EventKind) -> Event:
+    match block.get("type"):
+        case "text":
+            return Event(kind, text=word(block.get("text")))
+        case "tool_use" | "server_tool_use" | "mcp_tool_use":
+            tool, call = word(block.get("name")), word(block.get("id"))
+            return Event(EventKind.TOOL_CALLED, text=brief(block.get("input")), tool=tool, call=call)
+        case kind_of_block:
+            return other(word(kind_of_block))
+
+
+def _user(data: Fields) -> list[Event]:
+    """The results of tools. What else stands in a user's message is the prompt, which is known."""
+    blocks = items(fields(data.get("message")).get("content"))
+    return [_ended(block) for block in blocks if block.get("type") == "tool_result"] or [other("user")]
+
+
+def _ended(block: Fields) -> Event:
+    said = block.get("content")
+    text = said if isinstance(said, str) else "\n".join(word(part.get("text")) or "" for part in items(said))
+    failed = block.get("is_error") is True
+    return Event(EventKind.TOOL_ENDED, text=word(text), call=word(block.get("tool_use_id")), ok=not failed)
+
+
+def _result(data: Fields) -> Event:
+    """The end. `is_error` decides: its subtype says success even when the model could not be reached."""
+    models, failed = fields(data.get("modelUsage")), data.get("is_error")
+    return Event(
+        EventKind.RESULT,
+        text=word(data.get("result")) or _errors(data) or word(data.get("subtype")),
+        ok=not failed if isinstance(failed, bool) else data.get("subtype") == "success",
+        session=session(data.get("session_id")),
+        total=_total(models) or _usage(data.get("usage")),
+        cost=dollars(data.get("total_cost_usd")),
+        context_limit=_context(models),
+    )
+
+
+def _errors(data: Fields) -> str | None:
+    said = data.get("errors")
+    lines = [entry for entry in said if isinstance(entry, str)] if isinstance(said, list) else []
+    return word("\n".join(lines))
+
+
+def _usage(value: object) -> Usage | None:
+    """What was read, from a cache or not, and what was written."""
+    used, prompt = fields(value), ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return Usage(sum(count(used.get(name)) for name in prompt), count(used.get("output_tokens"))) if used else None
+
+
+def _total(models: Fields) -> Usage | None:
+    """Over every model of the session, those of subagents too."""
+    return Usage(sum(map(_prompt, models.values())), sum(map(_written, models.values()))) if models else None
+
+
+def _prompt(model: object) -> int:
+    names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+    return sum(count(fields(model).get(name)) for name in names)
+
+
+def _written(model: object) -> int:
+    return count(fields(model).get("outputTokens"))
+
+
+def _context(models: Fields) -> int | None:
+    """Of the model that read most: the main one, if a subagent had another."""
+    most = max(models.values(), key=_prompt, default=None)
+    return count(fields(most).get("contextWindow")) or None
+
+
+_promise: type[Coder] = Claude

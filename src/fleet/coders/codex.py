@@ -1,0 +1,114 @@
+"""Codex: `codex exec --json`, the prompt on its standard input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.coders.base import Coder, Command, Job, checked
+from fleet.coders.stream import Fields, count, dumped, fields, items, other, parse, session, short, strange, word
+from fleet.core.work import Event, EventKind, Usage
+
+OPTIONS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Codex:
+    """It does not say how much one request read, so nobody knows how full its context is."""
+
+    name: str = "codex"
+    context_limit: int | None = None
+    can_resume: bool = True
+
+    def command(self, job: Job) -> Command:
+        job = checked(job)
+        model = () if job.model is None else (f"--model={job.model}",)
+        verb, what = (("resume",), (job.session,)) if job.session is not None else ((), ())
+        options = (*OPTIONS, *_trust(job.cwd), *model, *job.args)
+        return Command(("codex", "exec", *verb, *options, "--", *what, STDIN), stdin=job.prompt)
+
+    def read(self, line: bytes) -> list[Event]:
+        return read(line)
+
+
+def _trust(cwd: Path) -> tuple[str, str]:
+    """Answer on the command line what Codex would else write down for itself in the user's own settings."""
+    return ("-c", f'projects={{{json.dumps(str(cwd), ensure_ascii=False)}={{trust_level="trusted"}}}}')
+
+
+def read(line: bytes) -> list[Event]:
+    """The events in one line of Codex' stream."""
+    data = parse(line)
+    if data is None:
+        return strange(line)
+    match data.get("type"):
+        case "thread.started":
+            return [Event(EventKind.SESSION, session=session(data.get("thread_id")))]
+        case "item.started" | "item.completed" as moment:
+            return [_item(fields(data.get("item")), started=moment == "item.started")]
+        case "turn.completed":
+            return [Event(EventKind.RESULT, ok=True, total=_usage(data.get("usage")))]
+        case "turn.failed":
+            return [Event(EventKind.RESULT, ok=False, text=_message(data.get("error")) or "turn.failed")]
+        case "error":
+            return [Event(EventKind.ERROR, text=_message(data))]
+        case kind:
+            return [other(word(kind) or dumped(data))]
+
+
+def _item(item: Fields, *, started: bool) -> Event:
+    match item.get("type"):
+        case "agent_message":
+            return Event(EventKind.SAID, text=word(item.get("text")))
+        case "error":  # a warning: whether the turn failed is said at its end
+            return Event(EventKind.ERROR, text=_message(item))
+        case "command_execution" | "file_change" | "mcp_tool_call" | "web_search" | "collab_tool_call" as kind:
+            return _called(item, kind) if started else _ended(item, kind)
+        case kind:
+            return other(word(kind))
+
+
+def _called(item: Fields, kind: str) -> Event:
+    return Event(EventKind.TOOL_CALLED, text=_asked(item), tool=_tool(item, kind), call=word(item.get("id")))
+
+
+def _ended(item: Fields, kind: str) -> Event:
+    """A call that ended. Some (file changes, in older versions) are told of only now: their name is here too."""
+    text = word(item.get("aggregated_output")) or _message(item.get("error")) or _asked(item)
+    ok = item.get("status") != "failed" and item.get("status") != "declined"
+    return Event(EventKind.TOOL_ENDED, text=text, tool=_tool(item, kind), call=word(item.get("id")), ok=ok)
+
+
+def _tool(item: Fields, kind: str) -> str:
+    """The kind of the item, or the very tool where the item has one: `server.tool` of an MCP server."""
+    names = [name for name in (word(item.get("server")), word(item.get("tool"))) if name]
+    return short(".".join(names)) or kind
+
+
+def _asked(item: Fields) -> str | None:
+    changes = [
+        f"{word(change.get('kind')) or 'change'} {word(change.get('path'))}" for change in items(item.get("changes"))
+    ]
+    arguments = item.get("arguments")
+    return (
+        word(item.get("command"))
+        or word(item.get("query"))
+        or word("\n".join(changes))
+        or word(item.get("prompt"))
+        or (dumped(arguments) if arguments else None)
+    )
+
+
+def _message(said: object) -> str | None:
+    return word(said) or word(fields(said).get("message"))
+
+
+def _usage(value: object) -> Usage | None:
+    """Of the whole session, earlier attempts included. What came from a cache is inside the input already."""
+    used = fields(value)
+    return Usage(count(used.get("input_tokens")), count(used.get("output_tokens"))) if used else None
+
+
+_promise: type[Coder] = Codex

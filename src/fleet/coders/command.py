@@ -1,0 +1,134 @@
+"""Any program as a coder, declared in runtime.toml, without code.
+
+[coders.NAME]
+argv = ["my-agent", "--go"]
+prompt = "stdin"          # or "arg": the whole prompt becomes the last argument, exactly as it is
+events = "text"           # each line is something said; "jsonl": our own field names; or the stream of a known
+                          # agent: "claude", "codex", "opencode"
+model_flag = "--model"    # the model follows as the next argument; with a "=" at its end, in the same one
+resume_flag = "--resume"  # likewise the session; without it, a session is never taken up again
+context_limit = 128000
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from fleet.coders.base import Coder, Command, Job, checked
+from fleet.coders.stream import Fields, Reader, count, dollars, fields, other, parse, session, short, strange, word
+from fleet.core.errors import BadConfig
+from fleet.core.text import clean, nearest
+from fleet.core.work import Event, EventKind, Usage
+
+PROMPTS = ("stdin", "arg")
+STREAMS = ("text", "jsonl", "claude", "codex", "opencode")
+LONGEST_ARGUMENT = 128 * 1024 - 1  # bytes, on Linux; the rest of a command line has a limit of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A program with the facts its user declared. Facts that cannot be meant are refused at once."""
+
+    name: str
+    argv: tuple[str, ...]
+    prompt: str = "stdin"
+    events: str = "text"
+    model_flag: str | None = None
+    resume_flag: str | None = None
+    context_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.argv or not self.argv[0] or any("\0" in word for word in self.argv):
+            raise BadConfig(f"{self._key('argv')} names no program", hint=f'{self._key("argv")} = ["my-agent"]')
+        self._one_of("prompt", self.prompt, PROMPTS)
+        self._one_of("events", self.events, STREAMS)
+
+    @property
+    def can_resume(self) -> bool:
+        return self.resume_flag is not None
+
+    def command(self, job: Job) -> Command:
+        job = checked(job)
+        model, resume = _option(self.model_flag, job.model), _option(self.resume_flag, job.session)
+        argv = (*self.argv, *model, *resume, *job.args)
+        if self.prompt == "stdin":
+            return Command(argv, stdin=job.prompt)
+        return Command((*argv, self._argument(job.prompt)))
+
+    def read(self, line: bytes) -> list[Event]:
+        return _reader(self.events)(line)
+
+    def _argument(self, prompt: str) -> str:
+        hint = f'{self._key("prompt")} = "stdin"'
+        if prompt.startswith("-"):
+            raise BadConfig(f"{clean(self.name)} would take the task's text for an option", hint=hint)
+        if len(prompt.encode("utf-8", "replace")) > LONGEST_ARGUMENT:
+            raise BadConfig(f"the task's text is too long for an argument of {clean(self.name)}", hint=hint)
+        return prompt
+
+    def _one_of(self, key: str, value: str, known: tuple[str, ...]) -> None:
+        if value not in known:
+            said = f"{self._key(key)} is {clean(value)!r}{nearest(value, known)}"
+            raise BadConfig(said, hint=f"one of: {', '.join(known)}")
+
+    def _key(self, key: str) -> str:
+        return f"coders.{clean(self.name)}.{key}"
+
+
+def _option(flag: str | None, value: str | None) -> tuple[str, ...]:
+    if flag is None or value is None:
+        return ()
+    return (f"{flag}{value}",) if flag.endswith("=") else (flag, value)
+
+
+def _reader(stream: str) -> Reader:
+    match stream:
+        case "text":
+            return text
+        case "jsonl":
+            return jsonl
+        case _:
+            read: Reader = import_module(f"fleet.coders.{stream}").read
+            return read
+
+
+def text(line: bytes) -> list[Event]:
+    """A line of plain text is something said."""
+    return [Event(EventKind.SAID, text=event.text) for event in strange(line)]
+
+
+def jsonl(line: bytes) -> list[Event]:
+    """An object with our own field names is that event; any other object is `other`, a line of text is said."""
+    data = parse(line)
+    if data is None:
+        return text(line)
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in set(EventKind):
+        return [other(word(kind) or word(data.get("type")) or short(line.decode("utf-8", "replace")))]
+    return [_event(EventKind(kind), data)]
+
+
+def _event(kind: EventKind, data: Fields) -> Event:
+    ok = data.get("ok")
+    return Event(
+        kind,
+        text=word(data.get("text")),
+        tool=word(data.get("tool")),
+        call=word(data.get("call")),
+        ok=ok if isinstance(ok, bool) else None,
+        session=session(data.get("session")),
+        model=word(data.get("model")),
+        usage=_usage(data.get("usage")),
+        total=_usage(data.get("total")),
+        cost=dollars(data.get("cost")),
+        context_limit=count(data.get("context_limit")) or None,
+    )
+
+
+def _usage(value: object) -> Usage | None:
+    used = fields(value)
+    return Usage(count(used.get("prompt")), count(used.get("completion"))) if used else None
+
+
+_promise: type[Coder] = Declared

@@ -1,0 +1,97 @@
+"""OpenCode: `opencode run --format json`, the prompt on its standard input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fleet.coders.base import Coder, Command, Job, checked
+from fleet.coders.stream import Fields, brief, count, dumped, fields, other, parse, session, strange, word
+from fleet.core.work import Event, EventKind, Usage
+
+# `--auto` allows what would be asked, in subagents too, and leaves what the user forbade forbidden; permissions in the
+# environment (OPENCODE_PERMISSION) would undo the user's own.
+OPTIONS = ("--format", "json", "--auto")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCode:
+    name: str = "opencode"
+    context_limit: int | None = None
+    can_resume: bool = True
+
+    def command(self, job: Job) -> Command:
+        job = checked(job)
+        model = () if job.model is None else (f"--model={job.model}",)
+        resume = () if job.session is None else (f"--session={job.session}",)
+        return Command(("opencode", "run", *OPTIONS, *model, *resume, *job.args), stdin=job.prompt)
+
+    def read(self, line: bytes) -> list[Event]:
+        return read(line)
+
+
+def read(line: bytes) -> list[Event]:
+    """The events in one line of OpenCode's stream."""
+    data = parse(line)
+    if data is None:
+        return strange(line)
+    part, where = fields(data.get("part")), session(data.get("sessionID"))
+    match data.get("type"):
+        case "step_start":
+            return [Event(EventKind.SESSION, session=where)]
+        case "text":
+            return [Event(EventKind.SAID, text=word(part.get("text")))]
+        case "tool_use":
+            return _tool(part)
+        case "step_finish":
+            return _finished(part, where)
+        case "error":
+            return [Event(EventKind.RESULT, ok=False, text=_error(data.get("error")), session=where)]
+        case kind:
+            return [other(word(kind) or dumped(data))]
+
+
+def _tool(part: Fields) -> list[Event]:
+    """A tool is told of once, when it ended: the call and its end are one line."""
+    tool, call, state = word(part.get("tool")), word(part.get("callID")), fields(part.get("state"))
+    called = Event(EventKind.TOOL_CALLED, text=brief(state.get("input")), tool=tool, call=call)
+    said = word(state.get("error")) or word(state.get("output"))
+    match state.get("status"):
+        case "completed" | "error" as status:
+            return [called, Event(EventKind.TOOL_ENDED, text=said, tool=tool, call=call, ok=status == "completed")]
+        case _:
+            return [called]
+
+
+def _finished(part: Fields, where: str | None) -> list[Event]:
+    """One request of the model; there is no last line, so the one that calls no more tools is the end.
+
+    What it cost is left out: it is told for this request alone, and an event carries the cost of the whole session.
+    """
+    events = [Event(EventKind.USAGE, usage=_usage(part.get("tokens")))]
+    match part.get("reason"):
+        case "tool-calls":
+            return events
+        case "stop":
+            return [*events, Event(EventKind.RESULT, ok=True, session=where)]
+        case reason:
+            said = f"the model stopped early: {word(reason) or 'no reason given'}"
+            return [*events, Event(EventKind.RESULT, ok=False, text=said, session=where)]
+
+
+def _error(value: object) -> str:
+    error = fields(value)
+    said = fields(error.get("data"))
+    name, status = word(error.get("name")) or "error", count(said.get("statusCode"))
+    message = word(said.get("message")) or word(error.get("message")) or word(value)
+    return f"{name}{f' ({status})' if status else ''}{f': {message}' if message else ''}"
+
+
+def _usage(value: object) -> Usage | None:
+    """What one request read, from a cache or not, and what it wrote, thinking included."""
+    tokens = fields(value)
+    cache = fields(tokens.get("cache"))
+    prompt = count(tokens.get("input")) + count(cache.get("read")) + count(cache.get("write"))
+    return Usage(prompt, count(tokens.get("output")) + count(tokens.get("reasoning"))) if tokens else None
+
+
+_promise: type[Coder] = OpenCode

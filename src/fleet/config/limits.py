@@ -1,0 +1,95 @@
+"""Which limits a task has, and who set them: the task, its project, this machine, or nobody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+from fleet.config.runtime import Runtime
+from fleet.core.fleet import ProjectLimits
+from fleet.core.work import Limits, Spec
+
+FLEET_YAML = "fleet.yaml"
+Number = TypeVar("Number", int, float)
+
+
+class Origin(StrEnum):
+    """Who set a limit; the first of these who did."""
+
+    TASK = "task"
+    PROJECT = "project"
+    MACHINE = "machine"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The limits of one task, and for each of them who set it."""
+
+    limits: Limits
+    origins: Mapping[str, Origin]
+
+
+def resolve_limits(spec: Spec, project: ProjectLimits | None, runtime: Runtime) -> Resolved:
+    """A task's own limits, then its project's, then this machine's."""
+    project = project or ProjectLimits()
+    machine = runtime.limits
+    origins = {
+        name: _origin(getattr(spec, name), getattr(project, name), name in runtime.given)
+        for name in ("timeout", "attempts", "output")
+    }
+    limits = Limits(
+        timeout=_first(spec.timeout, project.timeout, machine.timeout),
+        attempts=_first(spec.attempts, project.attempts, machine.attempts),
+        output=_first(spec.output, project.output, machine.output),
+    )
+    return Resolved(limits, origins)
+
+
+def _origin(of_task: object, of_project: object, is_given: bool) -> Origin:
+    if of_task is not None:
+        return Origin.TASK
+    if of_project is not None:
+        return Origin.PROJECT
+    return Origin.MACHINE if is_given else Origin.DEFAULT
+
+
+def _first(task: Number | None, project: Number | None, machine: Number) -> Number:
+    if task is not None:
+        return task
+    return machine if project is None else project
+
+
+def project_limits(cwd: Path) -> ProjectLimits | None:
+    """What the fleet.yaml of a directory says about limits; None without one, or when it says nothing."""
+    found = next((path for path in candidates(cwd) if os.path.lexists(path)), None)
+    if found is None:
+        return None
+    from fleet.config.fleet_yaml import load
+
+    return load(found).fleet.limits
+
+
+def _is_ours(directory: Path) -> bool:
+    try:
+        return directory.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def candidates(cwd: Path, is_ours: Callable[[Path], bool] = _is_ours) -> Iterator[Path]:
+    """Where its fleet.yaml may stand: here, then upwards to the top of the repository or the user's own directory.
+
+    A parent of somebody else is not looked into: /tmp belongs to everybody.
+    """
+    here = cwd.resolve()
+    for directory in (here, *here.parents):
+        if directory != here and not is_ours(directory):
+            return
+        yield directory / FLEET_YAML
+        if os.path.lexists(directory / ".git") or directory == Path.home():
+            return

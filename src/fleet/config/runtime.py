@@ -1,0 +1,235 @@
+"""runtime.toml: the settings of this machine, with every problem at once, and read again while a supervisor runs."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from fleet.config import toml
+from fleet.config.problems import Document, InvalidFile, dotted
+from fleet.config.runtime_schema import (
+    BUILT_IN,
+    CODER_NAME,
+    ENV_NAME,
+    OF_OWN_CODERS,
+    CoderSettings,
+    RuntimeFile,
+    TrackerName,
+)
+from fleet.config.shape import fill
+from fleet.config.units import seconds, size
+from fleet.core import BadConfig
+from fleet.core.text import clean, nearest
+from fleet.core.work import Limits
+from fleet.host import files
+
+NAME = "runtime.toml"
+MAX_BYTES = 64 * 1024
+SETTLED = 2_000_000_000  # nanoseconds; a file changed later than that may change again within one tick of its clock
+MEND = "fleet config edit"
+
+
+class Runtime(Struct, frozen=True, kw_only=True):
+    """The settings in force. `written` is the file as it stands, defaults filled in; `given` names the limits in it."""
+
+    max_concurrent: int
+    coder: str
+    model: str
+    context_pressure_threshold_pct: int
+    tracker: TrackerName
+    min_free_disk: int
+    dead_man: float
+    backoff: float
+    limits: Limits
+    concurrent_coders: Mapping[str, int]
+    concurrent_models: Mapping[str, int]
+    coders: Mapping[str, CoderSettings]
+    written: RuntimeFile
+    given: frozenset[str] = frozenset()
+
+    @property
+    def known_coders(self) -> list[str]:
+        return list(dict.fromkeys([*BUILT_IN, *self.coders]))
+
+
+class InvalidRuntime(InvalidFile):
+    """Every problem of one runtime.toml."""
+
+
+def read(path: Path) -> Runtime:
+    """The settings of a file; the defaults when there is none."""
+    return parse(read_text(path) or "", path)
+
+
+def salvage(path: Path) -> Runtime:
+    """The defaults, with the tracker that a broken file still names: enough to look at tasks and to end them."""
+    try:
+        text = (files.read(path, follow=True, limit=MAX_BYTES) or b"").decode(errors="replace")
+    except OSError:
+        text = ""
+    named = re.search(r"""^\s*tracker\s*=\s*["'](\w+)["']""", text, re.MULTILINE)
+    known = named is not None and named[1] in set(TrackerName)
+    return parse(f'tracker = "{named[1]}"' if named and known else "", path)
+
+
+def read_text(path: Path) -> str | None:
+    """The text of the file; None when there is none."""
+    content = read_bytes(path)
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError as problem:
+        raise BadConfig(f"{path} is not UTF-8 text (byte {problem.start})") from None
+
+
+def read_bytes(path: Path) -> bytes | None:
+    try:
+        return files.read(path, follow=True, limit=MAX_BYTES)
+    except OSError as problem:
+        reason = f"larger than {MAX_BYTES // 1024} KiB" if problem.errno == errno.EFBIG else problem.strerror
+        raise BadConfig(f"{path} cannot be read: {reason}") from None
+
+
+def parse(text: str, path: Path) -> Runtime:
+    """The settings that the text describes; InvalidRuntime with all problems otherwise."""
+    document = toml.parse(text)
+    if document.problems:
+        raise InvalidRuntime(path, document.problems, MEND)
+    file = _shape(document)
+    if file is None:
+        document = Document(document.value, toml.places(text))
+        _shape(document)
+        raise InvalidRuntime(path, document.problems, MEND)
+    return structs.replace(_runtime(file), given=frozenset(_section(document.value, "limits")))
+
+
+def _shape(document: Document) -> RuntimeFile | None:
+    """Check names first, on the document as it stands: a typo elsewhere must hide none of them."""
+    for name, part in _section(document.value, "coders").items():
+        _check_coder(document, name, part)
+    _check_references(document)
+    file = fill(RuntimeFile, document)
+    return None if document.problems else file
+
+
+def _section(value: object, *names: str) -> dict[str, object]:
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _check_coder(document: Document, name: str, part: object) -> None:
+    path = ("coders", name)
+    if not CODER_NAME.match(name):
+        document.problem(
+            path,
+            f"coders: {clean(name, 80)!r} is not a usable name: lowercase letters, digits, hyphens and underscores, "
+            "at most 64, the first a letter or digit",
+        )
+    if not isinstance(part, dict):
+        return
+    if name in BUILT_IN:
+        for key in [key for key in OF_OWN_CODERS if key in part]:
+            message = f"{dotted((*path, key))}: {name} is built in; give a coder of your own another name"
+            document.problem((*path, key), message)
+    elif not _starts_something(part.get("argv")):
+        document.problem((*path, "argv"), f"{dotted(path)}.argv is missing: the program to start, and its options")
+    for variable in _section(part, "env"):
+        if not ENV_NAME.match(variable):
+            message = f"{dotted((*path, 'env', variable))} is not the name of an environment variable"
+            document.problem((*path, "env", variable), message)
+
+
+def _starts_something(argv: object) -> bool:
+    """Whether a program is named; a value that is no list is somebody else's problem."""
+    return argv is not None and (not isinstance(argv, list) or bool(argv and argv[0]))
+
+
+def _check_references(document: Document) -> None:
+    """Coders that are named and not there."""
+    known = [*BUILT_IN, *_section(document.value, "coders")]
+    named: list[tuple[tuple[str, ...], object]] = [
+        (("concurrent", "coders", name), name) for name in _section(document.value, "concurrent", "coders")
+    ]
+    if isinstance(document.value, dict) and "coder" in document.value:
+        named.append((("coder",), document.value["coder"]))
+    for path, name in named:
+        if isinstance(name, str) and name not in known:
+            near = "" if document.has_many else nearest(name, known)
+            document.problem(path, f"{dotted(path)} names an unknown coder: {clean(name)!r}{near}")
+
+
+def _runtime(file: RuntimeFile) -> Runtime:
+    limits = Limits(seconds(file.limits.timeout), file.limits.attempts, size(file.limits.output))
+    return Runtime(
+        max_concurrent=file.max_concurrent,
+        coder=file.coder,
+        model=file.model,
+        context_pressure_threshold_pct=file.context_pressure_threshold_pct,
+        tracker=file.tracker,
+        min_free_disk=size(file.min_free_disk),
+        dead_man=seconds(file.dead_man),
+        backoff=seconds(file.backoff),
+        limits=limits,
+        concurrent_coders=file.concurrent.coders,
+        concurrent_models=file.concurrent.models,
+        coders=file.coders,
+        written=file,
+    )
+
+
+class Change(Struct, frozen=True):
+    """What a look at the file brought: the settings before and now in force, and a problem that is new."""
+
+    before: Runtime
+    after: Runtime
+    problem: BadConfig | None = None
+
+    @property
+    def changed(self) -> bool:
+        return self.before != self.after
+
+
+class Live:
+    """The settings of a running supervisor: the last good ones, whatever becomes of the file."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file; a broken one is refused here, where somebody is looking."""
+        self.path = path
+        self._seen = _signature(path)
+        self._problem: str | None = None
+        self.runtime = read(path)
+
+    def refresh(self) -> Change:
+        """Look whether the file changed. A broken or vanished file changes nothing, and is reported once."""
+        before, seen = self.runtime, _signature(self.path)
+        if seen == self._seen:
+            return Change(before, before)
+        try:
+            if seen is None:
+                raise BadConfig(f"{self.path} is gone; the settings stay as they were", hint="fleet init --home-only")
+            self._seen, self.runtime = seen, read(self.path)
+        except BadConfig as problem:
+            return Change(before, before, self._new(problem))
+        self._problem = None
+        return Change(before, self.runtime)
+
+    def _new(self, problem: BadConfig) -> BadConfig | None:
+        known, self._problem = self._problem, problem.message
+        return problem if problem.message != known else None
+
+
+def _signature(path: Path) -> tuple[int, ...] | None:
+    """What changes when the file does; None when there is none. Fresh files get one that never comes again."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    now = time.time_ns()
+    fresh = now if abs(now - facts.st_mtime_ns) < SETTLED else 0
+    return (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_mode, fresh)

@@ -1,0 +1,73 @@
+"""What people are told of a task: derived from what its tracker says and from its last attempt, never stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fleet.core.work import Attempt, State, Status, Task, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    state: State
+    cause: str
+
+
+def tell(task: Task, last: Attempt | None, *, alive: bool, supervised: bool) -> Told:
+    """The state of a task and why. `alive`: the keeper of its last attempt lives; `supervised`: a supervisor runs."""
+    if last is not None and last.verdict is None and (alive or task.status is not Status.CLOSED):
+        return _running(task, last, alive, supervised)
+    match task.status:
+        case Status.CLOSED:
+            return _closed(task, last)
+        case Status.BLOCKED:
+            return _blocked(task, last)
+        case Status.IN_PROGRESS:
+            claimed = f"claimed by {task.assignee}" if task.assignee else "claimed"
+            return Told(State.STARTING if supervised else State.OPEN, claimed)
+        case Status.OPEN:
+            return _open(task, last)
+
+
+def _running(task: Task, attempt: Attempt, alive: bool, supervised: bool) -> Told:
+    """An attempt that is not settled: what it is called depends on who still lives."""
+    nobody = "" if supervised else "no supervisor runs"
+    if alive:
+        state = State.WORKING if attempt.events else State.STARTING
+        return Told(state, _join(attempt.cause, nobody))
+    if attempt.started is None:
+        return Told(State.STARTING if supervised else State.OPEN, _join("being prepared", nobody))
+    if supervised:
+        return Told(State.WORKING, "the agent has ended; the result is being looked at")
+    return Told(State.OPEN, "the agent has ended; `fleet run` looks at what it did")
+
+
+def _closed(task: Task, last: Attempt | None) -> Told:
+    if task.reason.startswith("cancelled"):
+        return Told(State.CANCELLED, task.reason)
+    if last is not None and last.verdict is Verdict.ACCEPTED:
+        return Told(State.DONE, last.cause)
+    return Told(State.DONE, _join("closed by hand", task.reason))
+
+
+def _blocked(task: Task, last: Attempt | None) -> Told:
+    if last is not None and not last.forgiven:
+        if last.verdict is Verdict.REFUSED:
+            return Told(State.REFUSED, last.cause)
+        if last.verdict is Verdict.FAILED:
+            return Told(State.FAILED, last.cause)
+        if last.verdict is Verdict.ASKED:
+            return Told(State.BLOCKED, f"asks: {last.cause}")
+    return Told(State.BLOCKED, task.notes or "set aside by hand")
+
+
+def _open(task: Task, last: Attempt | None) -> Told:
+    if task.waits_for:
+        return Told(State.BLOCKED, f"waits for {', '.join(task.waits_for)}")
+    if last is not None and last.verdict is Verdict.RETRY and not last.forgiven:
+        return Told(State.OPEN, f"attempt {last.number}: {last.cause}; to be tried again")
+    return Told(State.OPEN, "")
+
+
+def _join(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

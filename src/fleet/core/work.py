@@ -1,0 +1,221 @@
+"""The nouns of the work plane: a task is tried by attempts, each of which ends in one way and leaves a receipt."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fleet.core.errors import BadConfig
+from fleet.core.text import clean
+
+TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\.[0-9]{1,6}){0,8}\Z")
+
+
+class Status(StrEnum):
+    """What a tracker knows of a task."""
+
+    OPEN = "open"
+    IN_PROGRESS = "in_progress"
+    BLOCKED = "blocked"
+    CLOSED = "closed"
+
+
+class State(StrEnum):
+    """What people are told of a task: derived from its status and its attempts, never stored."""
+
+    OPEN = "open"
+    STARTING = "starting"
+    WORKING = "working"
+    BLOCKED = "blocked"
+    DONE = "done"
+    REFUSED = "refused"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Ending(StrEnum):
+    """How an attempt ended."""
+
+    FINISHED = "finished"
+    NO_EFFECT = "no effect"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed out"
+    OUTPUT = "output limit"
+    CANCELLED = "cancelled"
+    NOT_STARTED = "not started"
+    LOST = "lost"
+    ABANDONED = "abandoned"
+    CONTEXT = "context full"
+    QUESTION = "question"
+
+
+BLAMELESS = (Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.QUESTION, Ending.CANCELLED)
+
+
+class Verdict(StrEnum):
+    """What an ending meant for the task."""
+
+    ACCEPTED = "accepted"
+    RETRY = "retry"
+    REFUSED = "refused"
+    FAILED = "failed"
+    ASKED = "asked"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """What a person asks for: the words, and nothing a tracker decides."""
+
+    title: str
+    description: str = ""
+    priority: int = 2
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as its tracker has it. Priority 0 is the most urgent, 4 the least."""
+
+    id: str
+    title: str
+    description: str
+    status: Status
+    priority: int
+    created: float
+    after: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    assignee: str = ""
+    notes: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    author: str
+    text: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """How a task is to be worked on, beside its words: tasks/<id>/task.json. What is None is inherited."""
+
+    cwd: str
+    coder: str | None = None
+    model: str | None = None
+    check: str | None = None
+    timeout: float | None = None
+    attempts: int | None = None
+    output: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one attempt may use, and how many there may be."""
+
+    timeout: float
+    attempts: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as an agent reported them; the prompt side includes what was read from a cache."""
+
+    prompt: int = 0
+    completion: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.completion
+
+
+class EventKind(StrEnum):
+    """What a line of an agent's output meant."""
+
+    SESSION = "session_started"
+    SAID = "said"
+    TOOL_CALLED = "tool_called"
+    TOOL_ENDED = "tool_ended"
+    USAGE = "usage"
+    RESULT = "result"
+    ERROR = "error"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One typed fact out of an agent's output. Fields that the line did not carry stay None: unknown is not 0."""
+
+    kind: EventKind
+    text: str | None = None
+    tool: str | None = None
+    call: str | None = None
+    ok: bool | None = None
+    session: str | None = None
+    model: str | None = None
+    usage: Usage | None = None  # of one model request: what it read and what it wrote
+    total: Usage | None = None  # of the whole session, where the agent reports it
+    cost: float | None = None  # US dollars, of the whole session so far
+    context_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a task, as the ledger has it. What is None is not known, or not yet."""
+
+    id: str
+    task: str
+    number: int
+    coder: str
+    model: str | None
+    cwd: str
+    actor: str
+    created: float
+    branch: str | None = None
+    base: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    ending: Ending | None = None
+    verdict: Verdict | None = None
+    cause: str = ""
+    retry_after: float = 0.0
+    session: str | None = None
+    resumed: bool = False
+    session_tokens: int | None = None  # of the whole session, as the agent last said, and what that cost
+    session_cost: float | None = None
+    tokens_before: int = 0  # of the session that is gone on with, as it was said before this attempt
+    cost_before: float = 0.0
+    events: int = 0
+    last_event: float | None = None
+    tokens: int | None = None
+    peak_context: int | None = None
+    context_limit: int | None = None
+    cost: float | None = None
+    tools: dict[str, int] = field(default_factory=dict)
+    limits: Limits | None = None
+    origins: dict[str, str] = field(default_factory=dict)  # who set each limit
+    error: str | None = None  # what the agent itself reported as its failure
+    offset: int = 0  # how much of the agent's output these figures cover
+    forgiven: bool = False  # a person opened the task again after it
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a failure of the coder; one that was lost, or ended by us for no fault of its own, is not."""
+        return self.verdict is not None and self.ending not in BLAMELESS
+
+    @property
+    def context_share(self) -> int | None:
+        """How full its context was at the most, in percent; None when it is not known."""
+        if not self.peak_context or not self.context_limit:
+            return None
+        return round(100 * self.peak_context / self.context_limit)
+
+
+def task_id(text: str) -> str:
+    """A task's id, which also names a directory and an attempt; anything else is refused."""
+    if not TASK_ID.match(text):
+        raise BadConfig(f"{clean(text)!r} is not the id of a task", hint="fleet tasks --all")
+    return text

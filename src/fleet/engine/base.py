@@ -1,0 +1,41 @@
+"""The promise of an engine: an attempt that was begun is carried through its four steps, whatever dies on the way."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Work(Protocol):
+    """The four steps of an attempt. A step that was cut off is done again, so each must bear being done twice.
+
+    A step that raises Unavailable is tried again until it does not.
+    """
+
+    async def prepare(self, attempt: str) -> None: ...
+
+    async def run(self, attempt: str) -> None: ...
+
+    async def verify(self, attempt: str) -> None: ...
+
+    async def settle(self, attempt: str) -> None:
+        """Tried again until it succeeds."""
+
+    async def broke(self, attempt: str, problem: str) -> None:
+        """A step before settling failed in a way nobody foresaw."""
+
+    def over(self, attempt: str) -> None:
+        """The attempt needs nothing more."""
+
+    def cannot_go_on(self, problem: str) -> None:
+        """The engine cannot write what it must remember: this process is of no more use, and must end here."""
+
+
+class Engine(Protocol):
+    async def start(self, attempt: str) -> None:
+        """Begin an attempt; one that was begun before is left as it is."""
+
+    async def unfinished(self) -> set[str]:
+        """The attempts that were begun and are not over, those of an earlier process included."""
+
+    async def rest(self) -> None:
+        """Cost little from now on, if the attempts of an earlier process have all been found."""

@@ -1,0 +1,159 @@
+"""DBOS Transact as the engine: attempts are workflows, their steps are checkpoints in fleet.db.
+
+Attempts are started directly and not through a DBOS queue: who may start is a question of three limits at once, of
+disk and of backoff, which the dispatcher answers, and a queue that is polled is either slow or busy.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID
+from sqlalchemy import Connection, event
+from sqlalchemy.engine import Engine as SqlEngine
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from fleet.core import Unavailable
+from fleet.engine.base import Engine, Work
+
+# What a stored attempt's steps are called and in which order they come. DBOS would compute this from our source, and
+# every upgrade would strand what was running.
+STEPS_VERSION = "1"
+UNFINISHED = ["PENDING", "ENQUEUED"]
+WAIT = 0.1
+REST = 60.0
+AGAIN = 2.0
+PATIENCE = 10**6
+T = TypeVar("T")
+_launching = threading.Event()
+P = ParamSpec("P")
+
+
+class Durable:
+    """One DBOS a process. It must be launched from the event loop that is to run the attempts."""
+
+    def __init__(self, database: Path, work: Work, log: logging.Handler) -> None:
+        logger = logging.getLogger("dbos")
+        logger.handlers = [log]
+        logger.propagate = False
+        for name, listener in (("connect", _tune), ("begin", _whole), ("handle_error", _wait_for_room)):
+            event.listen(SqlEngine, name, listener)
+        _launching.set()
+        config: DBOSConfig = {
+            "name": "fleet",
+            "system_database_url": f"sqlite:///{database}",
+            "application_version": STEPS_VERSION,
+            "executor_id": "local",
+            "log_level": "WARNING",
+            "enable_otlp": False,
+            "serializer": DBOSPortableJSONSerializer(),
+            "notification_listener_polling_interval_sec": REST,
+        }
+        self._dbos = DBOS(config=config)
+        self._attempt = _workflow(work)
+        self._resting = False
+        self._poll(WAIT)
+        DBOS.launch()
+        _launching.clear()
+
+    async def start(self, attempt: str) -> None:
+        with SetWorkflowID(attempt):
+            await _or_unavailable(DBOS.start_workflow_async(self._attempt, attempt))
+
+    async def unfinished(self) -> set[str]:
+        return await self._named(UNFINISHED)
+
+    async def rest(self) -> None:
+        if not self._resting and not await self._named(["ENQUEUED"]):
+            self._resting = True
+            self._poll(REST)
+
+    async def _named(self, states: list[str]) -> set[str]:
+        found = await _or_unavailable(DBOS.list_workflows_async(status=states, load_input=False, load_output=False))
+        return {workflow.workflow_id for workflow in found}
+
+    def _poll(self, seconds: float) -> None:
+        with suppress(AttributeError):  # DBOS has no public setting for its own queue; without it we are only slower
+            self._dbos._registry.get_internal_queue()._polling_interval_sec = seconds
+
+
+def _workflow(work: Work) -> Callable[[str], Coroutine[Any, Any, None]]:
+    """The attempt as DBOS runs it: read this aloud to know what becomes of a task."""
+    prepare, run, verify = _step(work.prepare), _step(work.run), _step(work.verify)
+    broke, settle = _step(work.broke), _step(work.settle, whatever=True)
+
+    async def carry(name: str) -> None:
+        try:
+            await prepare(name)
+            await run(name)
+            await verify(name)
+        except SQLAlchemyError:
+            raise
+        except Exception as problem:
+            await broke(name, f"{type(problem).__name__}: {problem}")
+        await settle(name)
+
+    @DBOS.workflow(name="attempt", max_recovery_attempts=None)
+    async def attempt(name: str) -> None:
+        try:
+            await carry(name)
+        except SQLAlchemyError as problem:
+            work.cannot_go_on(str(problem))
+        work.over(name)
+
+    return attempt
+
+
+def _step(act: Callable[P, Coroutine[Any, Any, None]], *, whatever: bool = False) -> Callable[P, Awaitable[None]]:
+    """A checkpoint, done again for as long as what it needs does not answer, or whatever goes wrong."""
+
+    async def step(*args: P.args, **named: P.kwargs) -> None:
+        await act(*args, **named)
+
+    return DBOS.step(
+        name=act.__name__,
+        retries_allowed=True,
+        max_attempts=PATIENCE,
+        interval_seconds=AGAIN,
+        backoff_rate=1.0,
+        should_retry=lambda problem: whatever or isinstance(problem, Unavailable),
+    )(step)
+
+
+async def _or_unavailable(asked: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await asked
+    except SQLAlchemyError as problem:
+        raise Unavailable(f"the engine cannot use its database: {problem}", hint="df -h") from problem
+
+
+def _tune(connection: sqlite3.Connection, _: object) -> None:
+    """The same settings as host.database: readers never wait for a writer, and a crash of ours loses nothing."""
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _whole(connection: Connection) -> None:
+    """While tables are made, a transaction holds them too: sqlite3 opens none by itself for such statements, and a
+    supervisor that is killed in the middle would leave a home that no other can use.
+    """
+    if _launching.is_set():
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _wait_for_room(context: ExceptionContext) -> None:
+    """Let DBOS wait for a full disk as it waits for a lock: it tries again what was refused for that."""
+    code = getattr(context.original_exception, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        said = sqlite3.OperationalError(f"database is locked: {context.original_exception}")
+        raise OperationalError(context.statement, context.parameters, said)
+
+
+_promise: type[Engine] = Durable

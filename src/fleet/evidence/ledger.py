@@ -1,0 +1,110 @@
+"""The ledger of attempts: who tried which task, how it went, and what it used. Only the supervisor writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from fleet.core import FleetError
+from fleet.core.work import Attempt, Verdict
+from fleet.host import database
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS attempts (
+    id TEXT PRIMARY KEY, task TEXT NOT NULL, number INTEGER NOT NULL, settled INTEGER NOT NULL, facts TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS attempts_of_a_task ON attempts (task, number);
+CREATE INDEX IF NOT EXISTS attempts_unsettled ON attempts (settled) WHERE settled = 0;
+"""
+NEXT = "SELECT coalesce(max(number), 0) + 1 FROM attempts WHERE task = :task"
+BEGIN = "INSERT INTO attempts VALUES (:id, :task, :number, 0, :facts)"
+SAVE = "UPDATE attempts SET settled = :settled, facts = :facts WHERE id = :id"
+ONE = "SELECT facts FROM attempts WHERE id = :id"
+OF_TASK = "SELECT facts FROM attempts WHERE task = :task ORDER BY number"
+UNSETTLED = "SELECT facts FROM attempts WHERE settled = 0 ORDER BY id"
+OF_TASKS = "SELECT facts FROM attempts WHERE task IN (SELECT value FROM json_each(:tasks)) ORDER BY task, number"
+LAST_OF_EACH = "SELECT facts, max(number) FROM attempts GROUP BY task"
+
+
+class Ledger:
+    """Attempts in fleet.db. Calls take milliseconds and may be made from any thread."""
+
+    def __init__(self, home: Path) -> None:
+        self._file = database.path(home)
+
+    def begin(self, first: Attempt) -> Attempt:
+        """Write down a new attempt with the next number of its task."""
+        with database.changing(self._file, SCHEMA) as db:
+            number = db.execute(NEXT, {"task": first.task}).fetchone()[0]
+            attempt = replace(first, id=f"{first.task}.{number}", number=number)
+            db.execute(BEGIN, {"id": attempt.id, "task": attempt.task, "number": number, "facts": _written(attempt)})
+        return attempt
+
+    def save(self, attempt: Attempt) -> None:
+        """Replace what is known of an attempt; it is settled once it has a verdict."""
+        settled = int(attempt.verdict is not None)
+        with database.changing(self._file, SCHEMA) as db:
+            db.execute(SAVE, {"id": attempt.id, "settled": settled, "facts": _written(attempt)})
+
+    def get(self, attempt: str) -> Attempt:
+        found = self._list(ONE, id=attempt)
+        if not found:
+            raise FleetError(f"the ledger has no attempt {attempt}", hint="fleet tasks --all")
+        return found[0]
+
+    def of(self, task: str) -> list[Attempt]:
+        """The attempts at a task, the first one first."""
+        return self._list(OF_TASK, task=task)
+
+    def unsettled(self) -> list[Attempt]:
+        return self._list(UNSETTLED)
+
+    def last_of(self, tasks: Sequence[str]) -> dict[str, Attempt]:
+        """The newest attempt at each of these tasks that was ever tried."""
+        return {attempt.task: attempt for attempt in self._list(OF_TASKS, tasks=msgspec.json.encode(tasks).decode())}
+
+    def last_of_each(self) -> dict[str, Attempt]:
+        """The newest attempt at every task that was ever tried."""
+        return {attempt.task: attempt for attempt in self._list(LAST_OF_EACH)}
+
+    def forgive(self, task: str) -> None:
+        """Let the failures so far count no more, for a person who opens the task again."""
+        with database.changing(self._file, SCHEMA) as db:
+            for attempt in [_read(row[0]) for row in db.execute(OF_TASK, {"task": task})]:
+                if attempt.verdict is not None:
+                    forgiven = _written(replace(attempt, forgiven=True))
+                    db.execute(SAVE, {"id": attempt.id, "settled": 1, "facts": forgiven})
+
+    def _list(self, question: str, **values: str) -> list[Attempt]:
+        with database.reading(self._file, SCHEMA) as db:
+            return [_read(row[0]) for row in db.execute(question, values)]
+
+
+def failures(attempts: Iterable[Attempt]) -> int:
+    """How many times in a row the coder has failed: since the task was last settled for good, or opened by a person."""
+    count = 0
+    for attempt in attempts:
+        if attempt.forgiven or attempt.verdict not in (None, Verdict.RETRY):
+            count = 0
+        elif attempt.counts:
+            count += 1
+    return count
+
+
+def lost(attempts: Iterable[Attempt]) -> int:
+    """How many times in a row an attempt ended that was nobody's failure."""
+    count = 0
+    for attempt in attempts:
+        count = count + 1 if attempt.verdict is Verdict.RETRY and not attempt.counts and not attempt.forgiven else 0
+    return count
+
+
+def _written(attempt: Attempt) -> str:
+    return msgspec.json.encode(attempt).decode()
+
+
+def _read(facts: str) -> Attempt:
+    return msgspec.json.decode(facts, type=Attempt)

@@ -1,0 +1,142 @@
+"""The receipt of an attempt: plain facts that the supervisor saw for itself."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from fleet.core.work import Attempt
+from fleet.evidence.snapshot import Snapshot, changed
+from fleet.host import files, git
+
+SHOWN = 200
+QUESTIONS = "Q&A.md"
+NO_RESULT = {"PLAN_AND_STATUS.md", QUESTIONS}  # an agent's notes to itself, and its questions, are not what it was for
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    id: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    path: str
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was found in the place afterwards. None is unknown: too many files to look at, or git could not say."""
+
+    base: str | None
+    head: str | None
+    commits: list[Commit]
+    changes: list[Change]
+    uncommitted: list[str] | None
+    artifacts: list[str] | None
+    shared: list[str] = field(default_factory=list)  # attempts in the same directory at the same time
+
+    @property
+    def effect(self) -> bool | None:
+        """Whether anything was done; None when it cannot be known. A head that was there and cannot be found any more
+        is not work.
+        """
+        if self.base is not None and self.head is None:
+            return False
+        if self.head != self.base or self.uncommitted or set(self.artifacts or ()) - NO_RESULT:
+            return True
+        return None if self.uncommitted is None or self.artifacts is None else False
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """How the agent's process went, as its keeper saw it."""
+
+    cause: str
+    code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+    wall: float | None = None
+    cpu: float | None = None
+    memory: int | None = None
+    output: int = 0
+    dropped: int = 0
+    leftovers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A command that the supervisor ran itself after the agent had ended."""
+
+    command: str
+    passed: bool
+    cause: str
+    code: int | None
+    seconds: float | None
+    tail: str
+    lost: bool = False  # it was cut off, and says nothing about the work
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Everything known about one attempt, and nothing that only the agent said, except where it is named a claim."""
+
+    attempt: Attempt
+    process: Process
+    result: Result
+    check: Check | None = None
+    claims: dict[str, str] = field(default_factory=dict)
+
+
+def examine(cwd: Path, before: Snapshot, after: Snapshot) -> Result:
+    """What came of an attempt, from a look before it and a look after it."""
+    commits: list[Commit] = []
+    changes: list[Change] = []
+    repository = git.find(cwd)
+    if repository is not None and after.head is not None and after.head != before.head:
+        with git.mirror(repository) as ours:
+            commits = [Commit(name, subject) for name, subject in ours.commits(before.head, after.head)]
+            changes = [Change(*numbers) for numbers in ours.changes(before.head, after.head)[:SHOWN]]
+    files_changed = changed(before.files, after.files)
+    artifacts = changed(before.artifacts, after.artifacts)
+    return Result(
+        before.head,
+        after.head,
+        commits,
+        changes,
+        None if files_changed is None else files_changed[:SHOWN],
+        None if artifacts is None else artifacts[:SHOWN],
+    )
+
+
+def save(path: Path, value: Receipt | Snapshot) -> None:
+    content = msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    try:
+        files.write(path, content, files.PRIVATE)
+    except IsADirectoryError:  # an agent's joke
+        os.rename(path, path.with_name(f".{path.name}.{os.urandom(4).hex()}"))
+        files.write(path, content, files.PRIVATE)
+
+
+def load_receipt(path: Path) -> Receipt | None:
+    return _load(path, Receipt)
+
+
+def load_snapshot(path: Path) -> Snapshot | None:
+    return _load(path, Snapshot)
+
+
+def _load(path: Path, kind: type[T]) -> T | None:
+    try:
+        data = files.read(path)
+        return None if data is None else msgspec.json.decode(data, type=kind)
+    except (OSError, msgspec.MsgspecError):
+        return None

@@ -1,0 +1,166 @@
+"""Git, asked about a repository that an agent can write to, without running anything the agent planted there.
+
+The agent's repository is only ever read as a store of objects: questions are asked of a bare repository of our own
+that borrows those objects, so no config, hook, filter or attribute driver of the agent's is ever in force.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fleet.host import files
+from fleet.host.run import run
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+SECONDS = 60.0
+SYMREFS = 5
+LARGEST_INDEX = 1024**3
+COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
+NOTHING_RUNS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.attributesFile=/dev/null")
+SURE = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": str(Path(__file__).with_name("gitconfig")),
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_ALLOW_PROTOCOL": "file",
+    "HOME": "/nonexistent",
+    "LC_ALL": "C",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """Where a repository keeps its things; a linked worktree has an index of its own and borrows the rest."""
+
+    top: Path
+    own: Path
+    common: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    commit: str | None
+    branch: str | None
+
+
+def find(directory: Path) -> Repository | None:
+    """The repository a directory belongs to, found by looking at files only."""
+    for top in (directory, *directory.parents):
+        own = _own(top / ".git")
+        if own is not None:
+            common = _line(own / "commondir")
+            return Repository(top, own, (own / common).resolve() if common else own)
+    return None
+
+
+def head(repository: Repository) -> Head:
+    """The commit and the branch that are checked out, read from files only: no git of the agent's is ever started."""
+    name: str | None = "HEAD"
+    branch = None
+    for _ in range(SYMREFS):
+        value = _ref(repository, name) if name else None
+        if value is None or not value.startswith("ref: "):
+            return Head(value if value and COMMIT.match(value) else None, branch)
+        name = _safe_ref(value.removeprefix("ref: ").strip())
+        branch = name.removeprefix("refs/heads/") if name else None
+    return Head(None, branch)
+
+
+@contextmanager
+def mirror(repository: Repository) -> Iterator[Mirror]:
+    """A bare repository of ours that borrows another's objects, made anew where no agent knows of it."""
+    with TemporaryDirectory(prefix="fleet-git-") as made:
+        at = Path(made)
+        for directory in (at / "objects", at / "objects/info", at / "refs"):
+            files.private_dir(directory)
+        files.write(at / "config", b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
+        files.write(at / "objects/info/alternates", f"{repository.common / 'objects'}\n".encode())
+        files.write(at / "HEAD", b"ref: refs/heads/none\n")
+        yield Mirror(repository, at)
+
+
+class Mirror:
+    """Questions about another repository's commits and files, asked of one of ours."""
+
+    def __init__(self, repository: Repository, at: Path) -> None:
+        self._repository = repository
+        self._at = at
+
+    def commits(self, base: str | None, tip: str, limit: int = 100) -> list[tuple[str, str]]:
+        """The commits after the base, newest first: hash and subject."""
+        span = [tip] if base is None else [f"{base}..{tip}"]
+        text = self._ask("log", "-z", f"-n{limit}", "--format=%H %s", *span, "--") or ""
+        return [(line[:40], line[41:]) for line in text.split("\0") if line]
+
+    def changes(self, base: str | None, tip: str) -> list[tuple[str, int, int]]:
+        """Each file that differs between base and tip: path, lines added, lines removed."""
+        text = self._ask("diff", "-z", "--numstat", "--no-renames", base or EMPTY_TREE, tip, "--") or ""
+        return [_numbers(entry) for entry in text.split("\0") if entry.count("\t") >= 2]
+
+    def dirty(self, tip: str | None) -> list[str] | None:
+        """Paths in the working tree that differ from what is committed; None when git could not say."""
+        try:
+            index = files.read(self._repository.own / "index", limit=LARGEST_INDEX)
+        except OSError:
+            return None
+        if index is not None:
+            files.write(self._at / "index", index)
+        files.write(self._at / "HEAD", f"{tip or 'ref: refs/heads/none'}\n".encode())
+        text = self._ask(
+            f"--work-tree={self._repository.top}", "-c", "core.bare=false", "status", "-z", "--porcelain=v1",
+            "--untracked-files=normal", "--no-renames", "--ignore-submodules=all",
+        )  # fmt: skip
+        return None if text is None else [entry[3:] for entry in text.split("\0") if entry]
+
+    def _ask(self, *args: str) -> str | None:
+        env = SURE | {"PATH": os.environ.get("PATH", os.defpath), "GIT_COMMON_DIR": str(self._at)}
+        argv = ["git", "--no-pager", *NOTHING_RUNS, f"--git-dir={self._at}", *args]
+        done = run(argv, cwd=self._repository.top, env=env, timeout=SECONDS)
+        return done.out.decode(errors="surrogateescape") if done.code == 0 else None
+
+
+def _own(marker: Path) -> Path | None:
+    if marker.is_dir():
+        return marker if (marker / "HEAD").exists() or (marker / "HEAD").is_symlink() else None
+    line = _line(marker)
+    return (marker.parent / line.removeprefix("gitdir: ")) if line and line.startswith("gitdir: ") else None
+
+
+def _ref(repository: Repository, name: str) -> str | None:
+    """What a ref says: its own file, or its line among the packed ones."""
+    own = repository.own if name == "HEAD" else repository.common
+    line = _line(own / name)
+    if line is not None or name == "HEAD":
+        return line
+    try:
+        packed = files.read(repository.common / "packed-refs", follow=True) or b""
+    except OSError:
+        return None
+    wanted = b" " + os.fsencode(name)
+    return next((os.fsdecode(one[: -len(wanted)]) for one in packed.splitlines() if one.endswith(wanted)), None)
+
+
+def _safe_ref(name: str) -> str | None:
+    """The name of a ref that stays inside the repository."""
+    parts = name.split("/")
+    return name if parts[0] == "refs" and not {"", ".", ".."} & set(parts) else None
+
+
+def _line(path: Path) -> str | None:
+    try:
+        data = files.read(path, follow=True, limit=4096)
+    except OSError:
+        return None
+    return data.decode(errors="surrogateescape").strip() if data else None
+
+
+def _numbers(entry: str) -> tuple[str, int, int]:
+    added, removed, path = entry.split("\t", 2)
+    return path, int(added) if added.isdigit() else 0, int(removed) if removed.isdigit() else 0

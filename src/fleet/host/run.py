@@ -1,0 +1,170 @@
+"""Other people's programs, run to their end."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NoReturn
+
+from fleet.core import ToolMissing
+
+LIMIT = 256 * 1024 * 1024
+GRACE = 2.0
+TICK = 0.1
+CANNOT = 126  # what shells say of a program that is there and cannot be run
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a program ended. Output beyond the limit was thrown away; one that timed out was killed."""
+
+    code: int
+    out: bytes
+    err: bytes
+    timed_out: bool = False
+
+    @property
+    def said(self) -> str:
+        """What it complained about, for people."""
+        return (self.err.strip() or self.out.strip()).decode(errors="replace")
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout: float,
+    stdin: bytes = b"",
+    limit: int = LIMIT,
+) -> Ran:
+    """Run a program without a terminal; after the time limit it is ended with everything it started in its group."""
+    try:
+        process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as problem:
+        return _not_started(argv[0], problem)
+    with process:
+        pump = _Pump(process, stdin, limit)
+        in_time = pump.until(time.monotonic() + timeout)
+        if not in_time:
+            _end(process)
+        pump.close()
+    return Ran(process.returncode, bytes(pump.out), bytes(pump.err), timed_out=not in_time)
+
+
+def hear(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Ran:
+    """Run a program on our own terminal, for as long as it likes, and keep what it prints on stdout."""
+    try:
+        done = subprocess.run(argv, cwd=cwd, env=dict(env), stdout=subprocess.PIPE, check=False)
+    except OSError as problem:
+        return _not_started(argv[0], problem)
+    return Ran(done.returncode, done.stdout, b"")
+
+
+def become(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> NoReturn:
+    """Turn this process into another program: its exit code, its output and its signals are its own."""
+    os.chdir(cwd)
+    try:
+        os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606 - no shell is wanted
+    except FileNotFoundError as problem:
+        raise ToolMissing(f"{argv[0]} is not installed") from problem
+
+
+class _Pump:
+    """Moves bytes between us and a process, none of which can make us wait or fill our memory."""
+
+    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit: int) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self._left = memoryview(stdin)
+        self._limit = limit
+        self.out, self.err = bytearray(), bytearray()
+        self._pipes = selectors.DefaultSelector()
+        self._pipes.register(process.stdout, selectors.EVENT_READ, self.out)
+        self._pipes.register(process.stderr, selectors.EVENT_READ, self.err)
+        if stdin:
+            os.set_blocking(process.stdin.fileno(), False)
+            self._pipes.register(process.stdin, selectors.EVENT_WRITE)
+        else:
+            process.stdin.close()
+
+    def until(self, deadline: float) -> bool:
+        """Whether the process ended in time. What it started may hold the pipes for longer; that is not waited for."""
+        while self._pipes.get_map():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            ready = self._pipes.select(min(left, TICK))
+            for key, _ in ready:
+                self._move(key)
+            if not ready and self._process.poll() is not None:
+                return True
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        return self._process.poll() is not None
+
+    def close(self) -> None:
+        self._pipes.close()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe:
+                with suppress(OSError):
+                    pipe.close()
+
+    def _move(self, key: selectors.SelectorKey) -> None:
+        pipe = key.fileobj
+        assert not isinstance(pipe, int)
+        done = self._read(key) if key.events & selectors.EVENT_READ else self._write(key)
+        if done:
+            self._pipes.unregister(pipe)
+            with suppress(OSError):
+                _pipe(pipe).close()
+
+    def _read(self, key: selectors.SelectorKey) -> bool:
+        chunk = os.read(key.fd, 65536)
+        kept: bytearray = key.data
+        kept += chunk[: max(0, self._limit - len(kept))]
+        return not chunk
+
+    def _write(self, key: selectors.SelectorKey) -> bool:
+        try:
+            self._left = self._left[os.write(key.fd, self._left[:65536]) :]
+        except OSError:  # it does not want to read any more
+            return True
+        return not self._left
+
+
+def _pipe(pipe: object) -> IO[bytes]:
+    return pipe  # type: ignore[return-value]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _not_started(program: str, problem: OSError) -> Ran:
+    if isinstance(problem, FileNotFoundError) and problem.filename == program:
+        raise ToolMissing(f"{program} is not installed") from problem
+    return Ran(CANNOT, b"", str(problem).encode(errors="replace"))

@@ -1,0 +1,7 @@
+"""The keeper: a process that owns one agent, and outlives the supervisor that started it."""
+
+from fleet.host.process import strays, sweep
+from fleet.keeper.base import Cause, Exit, Start
+from fleet.keeper.hold import Hold, abort, adopt, hold
+
+__all__ = ["Cause", "Exit", "Hold", "Start", "abort", "adopt", "hold", "strays", "sweep"]

@@ -1,0 +1,67 @@
+"""What the keeper is asked to do, and what it says was done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """An agent to be run. Durations are seconds, sizes are bytes.
+
+    It may run for the timeout and say as much as the output allows; one line of it is kept up to the length of a line.
+    To end it, it is interrupted, terminated after the first pause, and killed after the second. When nobody has held
+    the supervisor's lock for as long as dead_man says, it is ended as well.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: Path
+    stdin: str
+    timeout: float
+    output: int
+    dead_man: float
+    supervisor_lock: Path
+    interrupt: float = 5.0
+    terminate: float = 10.0
+    line: int = 4 * MIB
+
+
+class Cause(StrEnum):
+    """Why an agent ended."""
+
+    EXITED = "exited"
+    TIMED_OUT = "timed out"
+    OUTPUT = "output limit"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"
+    NOT_STARTED = "not started"
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How an agent ended, and what it used.
+
+    Leftovers are the processes it left behind and the keeper ended; survivors are those that could not be ended.
+    """
+
+    cause: Cause
+    ended: float
+    code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+    started: float | None = None
+    wall: float = 0.0
+    cpu: float = 0.0
+    memory: int = 0
+    stdout: int = 0
+    stderr: int = 0
+    dropped: int = 0
+    leftovers: int = 0
+    survivors: int = 0
+    pid: int | None = None

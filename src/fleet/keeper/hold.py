@@ -1,0 +1,235 @@
+"""The supervisor's hold on a keeper: start one, find one again, hear from it, tell it to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import marshal
+import os
+import py_compile
+import stat
+import sys
+from contextlib import ExitStack, suppress
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from fleet.host import files, locks, process
+from fleet.keeper.base import Exit, Start
+
+PROGRAM = Path(__file__).with_name("keep.py")
+LOCK, EVENTS, CONTROL, DRAFT, RECORD = "lock", "events", "control", ".exit.json", "exit.json"
+REAP = 0.5
+
+
+class Hold:
+    """One attempt's keeper as seen from outside: it is alive, or over, or lost."""
+
+    def __init__(self, directory: Path, events: int | None = None, child: process.Child | None = None) -> None:
+        self.directory = directory
+        self._events, self._child = events, child
+        self._gone = events is None
+        self._exit: Exit | None = None
+
+    @property
+    def exit(self) -> Exit | None:
+        """How the agent ended, once it has."""
+        if self._exit is None:
+            self._exit = _read_exit(self.directory)
+        return self._exit
+
+    @property
+    def alive(self) -> bool:
+        """Whether the keeper runs."""
+        return not self._gone and locks.held(self.directory / LOCK)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the keeper died without saying how the agent ended; it may have left strays."""
+        return not self.alive and self.exit is None
+
+    async def changed(self) -> bool:
+        """Wait for news: True when there may be more output, False once the keeper is gone and the exit is final.
+
+        One may wait at a time: what one has heard, another does not hear.
+        """
+        while not self._gone:
+            if self._heard():
+                return True
+            if not self._gone:
+                await self._readable()
+        return False
+
+    def abort(self) -> bool:
+        """Tell the keeper to end the agent; False when there is no keeper."""
+        return abort(self.directory)
+
+    def close(self) -> None:
+        """Let go of the keeper, which goes on without us. Nobody may be waiting for it."""
+        if self._events is not None:
+            os.close(self._events)
+            self._events = None
+        if self._child is not None:
+            process.let_go(self._child)
+            self._child = None
+
+    def _heard(self) -> bool:
+        """Whether there is news; the end of it means that the keeper is gone."""
+        try:
+            news = os.read(self._descriptor(), 64 * 1024)
+        except BlockingIOError:
+            return False
+        if not news:
+            self._gone = True
+            if self._child is not None:
+                process.ended(self._child, within=REAP)  # its end is closed, so it is all but buried
+            self.close()
+        return bool(news)
+
+    async def _readable(self) -> None:
+        loop, readable, events = asyncio.get_running_loop(), asyncio.Event(), self._descriptor()
+        loop.add_reader(events, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(events)
+
+    def _descriptor(self) -> int:
+        if self._events is None:
+            raise ValueError("this hold is closed")
+        return self._events
+
+
+def hold(directory: Path, start: Start) -> Hold:
+    """Start an agent under a keeper, unless this directory has had one: that is found again, whatever became of it.
+
+    The lock is held from before the keeper starts until after it has written the exit record, without a gap. So of any
+    number of calls, at once or after a crash, one starts the agent. OSError means that nothing was started.
+    """
+    return adopt(directory) or _start(files.private_dir(directory), start)
+
+
+def adopt(directory: Path) -> Hold | None:
+    """The keeper that was started for this directory, alive, over or lost; None when there never was one."""
+    events = _open_pipe(directory / EVENTS, os.O_RDONLY)
+    if events is not None:
+        found = Hold(directory, events)
+        if found.alive:
+            return found
+        found.close()
+    return Hold(directory) if _begun(directory) else None
+
+
+def _start(directory: Path, start: Start) -> Hold:
+    with ExitStack() as ours:
+        events, control = (_make_pipe(directory / name, ours) for name in (EVENTS, CONTROL))
+        lock = locks.take(directory / LOCK)
+        if lock is None:  # somebody else was faster
+            return adopt(directory) or Hold(directory)
+        ours.callback(locks.release, lock)
+        if _begun(directory):  # and has even finished
+            return Hold(directory)
+        listening = os.open(directory / EVENTS, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            return Hold(directory, listening, _spawn(directory, start, (lock, events, control)))
+        except BaseException:
+            os.close(listening)
+            raise
+
+
+def abort(directory: Path) -> bool:
+    """Tell the keeper of this directory to end its agent, from any process; False when there is no keeper."""
+    control = _open_pipe(directory / CONTROL, os.O_WRONLY)
+    if control is None:
+        return False
+    try:
+        os.write(control, b"a")
+    except BlockingIOError:
+        return True  # it was told so often that it has not read it all yet
+    except BrokenPipeError:
+        return False
+    finally:
+        os.close(control)
+    return True
+
+
+def _begun(directory: Path) -> bool:
+    """Whether a keeper came as far as to start an agent; it reserves its record before."""
+    return (directory / RECORD).exists() or (directory / DRAFT).exists()
+
+
+def _open_pipe(path: Path, way: int) -> int | None:
+    """Our end of a named pipe; None when it has no other end. An agent can put anything in its place."""
+    try:
+        fd = os.open(path, way | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as problem:
+        if problem.errno in locks.EXHAUSTED:
+            raise
+        return None
+    if stat.S_ISFIFO(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+def _make_pipe(path: Path, ours: ExitStack) -> int:
+    """Both ends of a named pipe: whoever looks meanwhile sees that somebody is there."""
+    with suppress(FileExistsError):
+        os.mkfifo(path, files.PRIVATE)
+    fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    ours.callback(os.close, fd)
+    return fd
+
+
+def _spawn(directory: Path, start: Start, keep: tuple[int, int, int]) -> process.Child:
+    files.write(directory / "stdin", start.stdin.encode(errors="replace"), files.PRIVATE)
+    files.write(directory / "spec", _spec(start), files.PRIVATE)
+    argv = [sys.executable, "-I", "-S", _program(), str(directory), *map(str, keep)]
+    return process.detach(argv, {}, directory / "keeper.err", *keep)
+
+
+@cache
+def _program() -> str:
+    """The keeper, compiled once: Python keeps no bytecode of a script, and compiling it is a third of its start-up."""
+    try:
+        compiled = str(py_compile.compile(str(PROGRAM), doraise=True))
+        marshal.loads(Path(compiled).read_bytes()[16:])  # noqa: S302 - a full disk may have cut it short
+    except (OSError, EOFError, ValueError, TypeError):
+        return str(PROGRAM)
+    return compiled
+
+
+def _spec(start: Start) -> bytes:
+    """The start as the keeper reads it, in the one format that it can read without importing anything."""
+    return marshal.dumps(
+        {
+            "argv": [_bytes(word) for word in start.argv],
+            "env": {_bytes(name): _bytes(value) for name, value in start.env.items()},
+            "cwd": os.fsencode(start.cwd),
+            "timeout": float(start.timeout),
+            "output": start.output,
+            "line": start.line,
+            "interrupt": float(start.interrupt),
+            "terminate": float(start.terminate),
+            "dead_man": float(start.dead_man),
+            "supervisor_lock": os.fsencode(start.supervisor_lock),
+        }
+    )
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        return text.encode(errors="replace")  # half a character, as JSON can carry it
+
+
+def _read_exit(directory: Path) -> Exit | None:
+    try:
+        return msgspec.json.decode(files.read(directory / RECORD) or b"", type=Exit)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    except OSError as problem:
+        if problem.errno in locks.EXHAUSTED:
+            raise
+        return None

@@ -1,0 +1,681 @@
+"""The keeper: one small process that owns one agent's process tree, whatever becomes of the supervisor.
+
+Run as: python -I -S keep.py <attempt directory> <lock fd> <events fd> <control fd>
+
+It is a program, not a module: nothing imports it, and it imports nothing of fleet. Hundreds may run at once, so imports
+are counted in megabytes and milliseconds: json, signal, subprocess or pathlib would each cost more than all of this.
+"""
+# ruff: noqa: SIM105 - contextlib is one of those that cost
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import marshal
+import os
+import resource
+import select
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Iterable
+    from typing import NoReturn
+else:
+    import _signal as signal  # without the enums around it, which are a third of the start-up time
+
+DRAFT = ".exit.json"
+CHUNK = 64 * 1024
+STDERR_LIMIT = 16 * 1024 * 1024
+RESERVED = 4096
+ERROR_LIMIT = 500
+NUDGE_PAUSE = 0.05
+LEFTOVERS_PAUSE = 2.0
+KILL_PAUSE, KILL_PASSES = 0.05, 40
+FREEZE_PASSES = 50
+LAST_DRAIN = 1.0
+LOOK_PAUSE = 30.0
+NEVER = float("inf")
+SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
+LINUX = os.path.exists("/proc/self/stat")
+
+
+class NotStarted(Exception):
+    """The agent never ran; the message says why."""
+
+
+class Spec:
+    """What the supervisor wants done."""
+
+    def __init__(
+        self,
+        argv: list[bytes],
+        env: dict[bytes, bytes],
+        cwd: bytes,
+        timeout: float,
+        output: int,
+        line: int,
+        interrupt: float,
+        terminate: float,
+        dead_man: float,
+        supervisor_lock: bytes,
+    ) -> None:
+        self.argv, self.env, self.cwd = argv, env, cwd
+        self.timeout, self.output, self.line = timeout, output, line
+        self.interrupt, self.terminate = interrupt, terminate
+        self.dead_man, self.supervisor_lock = dead_man, supervisor_lock
+
+
+def main() -> None:
+    lock, events, control = map(int, sys.argv[2:5])
+    os.chdir(sys.argv[1])
+    for fd in (lock, events, control):
+        os.set_inheritable(fd, False)
+        os.set_blocking(fd, False)
+    wakeups = listen()
+    prctl(SET_CHILD_SUBREAPER, 1)
+    keep(read_spec(), Events(events), control, wakeups)
+    tidy()
+    os._exit(0)  # taking the interpreter apart in order would be a fifth of our time
+
+
+def listen() -> int:
+    """Turn the signals that matter into bytes on a pipe, so that the loop hears them like everything else."""
+    heard, told = os.pipe()
+    os.set_blocking(heard, False)
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    return heard
+
+
+def prctl(option: int, value: int) -> None:
+    if LINUX:
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def read_spec() -> Spec:
+    """The order, whose file is gone once it is read: it carries the agent's environment."""
+    with open("spec", "rb") as file:
+        spec = Spec(**marshal.load(file))  # noqa: S302 - our own file, where only we can write
+    os.unlink("spec")
+    return spec
+
+
+def keep(spec: Spec, events: Events, control: int, wakeups: int) -> None:
+    """Run the agent to its end and write down how it ended."""
+    draft = os.open(DRAFT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    keeper = Keeper(spec, events)
+    try:
+        reserve(draft)
+        keeper.start()
+        keeper.watch(control, wakeups)
+    except NotStarted as problem:
+        keeper.cause, keeper.error = "not started", str(problem)
+    except BaseException:
+        keeper.tree.destroy()
+        raise
+    record(draft, keeper.facts())
+    events.tell(b"x")
+
+
+class Keeper:
+    """One agent from its start to its end: what is heard from it, and what is done about it."""
+
+    def __init__(self, spec: Spec, events: Events) -> None:
+        self.spec, self.events = spec, events
+        self.tree, self.ladder = Tree(), Ladder()
+        self.cause: str | None = None
+        self.error: str | None = None
+        self.started: float | None = None
+        self.began = time.monotonic()
+        self.leftovers = 0
+        self.cancelled = self.leaving = False
+        self.outputs: list[Output] = []
+        self.poller = select.poll()
+        self.hear: dict[int, Callable[[], None]] = {}
+
+    def start(self) -> None:
+        """Start the agent, or say why it cannot be started."""
+        try:
+            self.outputs = [
+                Output("stdout", self.spec.output, self.spec.line),
+                Output("stderr", STDERR_LIMIT, sys.maxsize),
+            ]
+            pipes = [os.pipe(), os.pipe()]
+            self.tree.pid, error = spawn(self.spec, [open_stdin(), pipes[0][1], pipes[1][1]])
+        except OSError as problem:
+            raise NotStarted(explain(problem)) from problem
+        if error:
+            raise NotStarted(error)
+        self.began, self.started = time.monotonic(), time.time()
+        for (fd, _), output in zip(pipes, self.outputs, strict=True):
+            self._listen_to(fd, output)
+        self._announce()
+
+    def _listen_to(self, fd: int, output: Output) -> None:
+        os.set_blocking(fd, False)
+        output.source = fd
+        self._expect(fd, lambda: self._read(output))
+
+    def _expect(self, fd: int, hear: Callable[[], None]) -> None:
+        self.hear[fd] = hear
+        self.poller.register(fd, select.POLLIN)
+
+    def _announce(self) -> None:
+        facts: dict[str, object] = {"pid": self.tree.pid, "keeper": os.getpid(), "started": self.started}
+        try:
+            write_whole("agent.json", encode(facts))
+        except OSError:
+            pass  # a full disk: strays can be found without it
+        self.events.tell(b"s")
+
+    def watch(self, control: int, wakeups: int) -> None:
+        """Stay with the agent until it and all that it started are gone, or nothing more can be done about them."""
+        supervisor = Supervisor(self.spec.supervisor_lock, self.spec.dead_man, self.began)
+        self._expect(control, lambda: self._obey(control))
+        self._expect(wakeups, lambda: self._wake(wakeups))
+        while not (self.tree.empty or self.ladder.spent):
+            now = time.monotonic()
+            self._decide(now, supervisor)
+            self.ladder.climb(now)
+            self.events.flush(now)
+            self._wait(now, supervisor)
+        self._drain()
+
+    def _decide(self, now: float, supervisor: Supervisor) -> None:
+        if self.leaving:
+            return
+        if self.tree.status is not None:
+            self._leave(now)
+        elif self.cause is None:
+            self.cause = self._reason_to_end(now, supervisor)
+            if self.cause is not None:
+                self.ladder.begin(self._whole_ladder(), now)
+
+    def _reason_to_end(self, now: float, supervisor: Supervisor) -> str | None:
+        if self.cancelled:
+            return "cancelled"
+        if self.outputs[0].full:
+            return "output limit"
+        if now >= self.began + self.spec.timeout:
+            return "timed out"
+        return "abandoned" if supervisor.missing(now) else None
+
+    def _leave(self, now: float) -> None:
+        """The agent itself is gone: what it left behind gets a short time to end."""
+        self.leaving = True
+        self.leftovers = len(self.tree.living())
+        self.ladder.begin([(self.tree.terminate, LEFTOVERS_PAUSE), *self._kills()], now)
+
+    def _whole_ladder(self) -> list[tuple[Callable[[], None], float]]:
+        interrupt = (self.tree.interrupt, self.spec.interrupt)
+        return [interrupt, (self.tree.terminate, self.spec.terminate), *self._kills()]
+
+    def _kills(self) -> list[tuple[Callable[[], None], float]]:
+        return [(self._kill, KILL_PAUSE)] * KILL_PASSES
+
+    def _kill(self) -> None:
+        self.leaving = True  # an agent that is killed leaves nothing behind by its own doing
+        self.tree.kill()
+
+    def _wait(self, now: float, supervisor: Supervisor) -> None:
+        """Sleep until something is heard or something is due."""
+        due = [self.ladder.due, self.events.due]
+        if self.cause is None and self.tree.status is None:
+            due += [self.began + self.spec.timeout, supervisor.due]
+        pause = min(60.0, max(0.0, min(due) - now))
+        for fd, _ in self.poller.poll(pause * 1000):
+            self.hear[fd]()
+
+    def _read(self, output: Output) -> None:
+        if output.fill():
+            self.events.nudge(time.monotonic())
+        elif output.ended:
+            self.poller.unregister(output.source)
+            os.close(output.source)
+
+    def _obey(self, control: int) -> None:
+        if b"a" in os.read(control, CHUNK):
+            self.cancelled = True
+
+    def _wake(self, wakeups: int) -> None:
+        if signal.SIGTERM in os.read(wakeups, CHUNK):
+            self.cancelled = True
+        self.tree.reap()
+
+    def _drain(self) -> None:
+        """Take what still lies in the pipes; end of file is never waited for, since a survivor may hold them open."""
+        deadline = time.monotonic() + LAST_DRAIN
+        for output in self.outputs:
+            while not output.ended and time.monotonic() < deadline and output.fill():
+                self.events.nudge(0.0)
+        self.events.flush(NEVER)
+
+    def facts(self) -> dict[str, object]:
+        """The exit record."""
+        code = None if self.tree.status is None else os.waitstatus_to_exitcode(self.tree.status)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ran = self.started is not None
+        by_itself = "output limit" if ran and self.outputs[0].full else "exited"
+        return {
+            "cause": self.cause or by_itself,
+            "code": code if code is not None and code >= 0 else None,
+            "signal": -code if code is not None and code < 0 else None,
+            "error": self.error,
+            "started": self.started,
+            "ended": time.time(),
+            "wall": time.monotonic() - self.began if ran else 0.0,
+            "cpu": used.ru_utime + used.ru_stime,
+            "memory": used.ru_maxrss * (1024 if LINUX else 1),
+            "stdout": self.outputs[0].kept if ran else 0,
+            "stderr": self.outputs[1].kept if ran else 0,
+            "dropped": sum(output.dropped for output in self.outputs),
+            "leftovers": self.leftovers,
+            "survivors": 0 if self.tree.empty or not ran else len(self.tree.living()),
+            "pid": self.tree.pid if ran else None,
+        }
+
+
+class Ladder:
+    """Steps that end a tree, each followed by a pause in which it may end by itself."""
+
+    def __init__(self) -> None:
+        self.due = NEVER
+        self.spent = False
+        self._steps: Iterable[tuple[Callable[[], None], float]] = ()
+
+    def begin(self, steps: list[tuple[Callable[[], None], float]], now: float) -> None:
+        self._steps, self.due = iter(steps), now
+
+    def climb(self, now: float) -> None:
+        """Take the next step, once the pause after the last one is over."""
+        if now < self.due:
+            return
+        for act, pause in self._steps:
+            act()
+            self.due = now + pause
+            return
+        self.spent = True
+
+
+class Events:
+    """The way to tell the supervisor that there is something to look at. It may be deaf, dead or slow."""
+
+    def __init__(self, fd: int) -> None:
+        self.due = NEVER
+        self._fd, self._last = fd, -NEVER
+
+    def tell(self, what: bytes) -> None:
+        try:
+            os.write(self._fd, what)
+        except BlockingIOError:
+            pass  # so much lies there unread that one byte more would say nothing new
+
+    def nudge(self, now: float) -> None:
+        """Tell of new output soon: a chatty agent does not make a busy supervisor."""
+        self.due = min(self.due, max(now, self._last + NUDGE_PAUSE))
+
+    def flush(self, now: float) -> None:
+        if self.due <= now:
+            self.tell(b"o")
+            self.due, self._last = NEVER, now
+
+
+class Supervisor:
+    """Whether anybody holds the supervisor's lock, looked at now and then."""
+
+    def __init__(self, lock: bytes, patience: float, now: float) -> None:
+        self._lock, self._patience, self._seen = lock, patience, now
+        self._pause = max(0.01, min(LOOK_PAUSE, patience / 4))
+        self.due = now + self._pause
+
+    def missing(self, now: float) -> bool:
+        """Whether there has been none for as long as we are to wait."""
+        if now >= self.due:
+            self.due = now + self._pause
+            if held(self._lock):
+                self._seen = now
+        return now - self._seen >= self._patience
+
+
+def held(lock: bytes) -> bool:
+    try:
+        fd = os.open(lock, os.O_RDONLY)
+    except OSError as problem:
+        return problem.errno not in (errno.ENOENT, errno.ENOTDIR)  # not being able to look is no proof of absence
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+class Output:
+    """One stream of the agent on its way to the disk: each line cut to a length, the whole cut to a size.
+
+    What does not fit or finds the disk full is dropped and counted, and the next line starts as a line of its own.
+    """
+
+    def __init__(self, name: str, limit: int, line: int) -> None:
+        self.source = -1
+        self.kept = self.dropped = 0
+        self.full = self.ended = False
+        self._file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._limit, self._line, self._room = limit, line, line
+        self._lost = b""
+
+    def fill(self) -> bool:
+        """Move what can be read at once; False when there is nothing."""
+        try:
+            chunk = os.read(self.source, CHUNK)
+        except BlockingIOError:
+            return False
+        self.ended = not chunk
+        if chunk:
+            self.take(chunk)
+        return bool(chunk)
+
+    def take(self, chunk: bytes) -> None:
+        content = self._after_loss(self._cut_lines(chunk))
+        room = self._limit - self.kept
+        self.full = self.full or len(content) > room
+        written = self._write(content[:room])
+        self.kept += written
+        self.dropped += max(0, len(chunk) - written)
+
+    def _cut_lines(self, chunk: bytes) -> bytes:
+        if len(chunk) <= self._room:
+            tail = len(chunk) - chunk.rfind(b"\n") - 1
+            self._room = (self._room if tail == len(chunk) else self._line) - tail
+            return chunk
+        first, *others = chunk.split(b"\n")
+        lines = [first[: self._room], *[other[: self._line] for other in others]]
+        self._room = (self._line if others else self._room) - len(lines[-1])
+        return b"\n".join(lines)
+
+    def _after_loss(self, content: bytes) -> bytes:
+        """After a write that failed, begin at the next end of a line, so that no two halves become one."""
+        if not self._lost or not content:
+            return content
+        content = self._lost + content
+        end = content.find(b"\n")
+        self._lost = b"" if end >= 0 else content[-1:]
+        return content[end:] if end >= 0 else b""
+
+    def _write(self, content: bytes) -> int:
+        done = 0
+        try:
+            while done < len(content):
+                done += os.write(self._file, content[done:] if done else content)
+        except OSError:
+            self._lost = content[-1:]
+        return done
+
+
+class Tree:
+    """The agent and everything that comes from it.
+
+    We are its subreaper: what loses its parent becomes our child, so having no child left means that nothing is left.
+    """
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.status: int | None = None
+        self.empty = False
+
+    def reap(self) -> None:
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                if pid == self.pid:
+                    self.status = status
+        except ChildProcessError:
+            self.empty = True
+        if not LINUX:
+            self._group(signal.SIGKILL)  # without a subreaper, the group is all that can still be reached
+
+    def living(self) -> list[int]:
+        return [pid for pid, (state, _) in descendants().items() if state not in b"ZX"]
+
+    def interrupt(self) -> None:
+        self._group(signal.SIGINT)
+
+    def terminate(self) -> None:
+        if not LINUX:
+            self._group(signal.SIGTERM)
+        for pid, (_, born) in descendants().items():
+            send(pid, born, signal.SIGTERM)
+            send(pid, born, signal.SIGCONT)  # a stopped one hears nothing else
+
+    def kill(self) -> None:
+        """Stop all of it until nothing new appears, since what is stopped cannot fork; then kill it."""
+        stopped: dict[int, bytes] = {}
+        for _ in range(FREEZE_PASSES):
+            found = {pid: born for pid, (_, born) in descendants().items()}
+            new = {pid: born for pid, born in found.items() if stopped.get(pid) != born}
+            for pid, born in new.items():
+                send(pid, born, signal.SIGSTOP)
+            stopped |= new
+            if not new:
+                break
+        for pid, born in stopped.items():
+            send(pid, born, signal.SIGKILL)
+        if not LINUX:
+            self._group(signal.SIGKILL)
+
+    def destroy(self) -> None:
+        """End all of it at once, for when the keeper itself fails."""
+        for _ in range(KILL_PASSES):
+            self.kill()
+            self.reap()
+            if self.empty:
+                return
+            time.sleep(KILL_PAUSE)
+
+    def _group(self, number: int) -> None:
+        try:
+            os.killpg(self.pid, number)
+        except OSError:
+            pass
+
+
+def descendants() -> dict[int, tuple[bytes, bytes]]:
+    """State and birth of every process below us, parents before children."""
+    children: dict[int, list[int]] = {}
+    facts: dict[int, tuple[bytes, bytes]] = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc") if LINUX else ())):
+        state, parent, born = look(pid)
+        children.setdefault(parent, []).append(pid)
+        facts[pid] = state, born
+    found: dict[int, tuple[bytes, bytes]] = {}
+    waiting = [os.getpid()]
+    for parent in waiting:
+        for pid in children.get(parent, ()):
+            found[pid] = facts[pid]
+            waiting.append(pid)
+    return found
+
+
+def look(pid: int) -> tuple[bytes, int, bytes]:
+    """State, parent and birth of a process; nothing much when it is gone."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        try:
+            fields = os.read(fd, 1024).rpartition(b")")[2].split()
+        finally:
+            os.close(fd)
+    except OSError:
+        fields = []
+    return (fields[0], int(fields[1]), fields[19]) if len(fields) > 19 else (b"X", -1, b"")
+
+
+def send(pid: int, born: bytes, number: int) -> None:
+    """Signal a process, unless its number has become somebody else's meanwhile."""
+    handle = open_handle(pid)
+    try:
+        if look(pid)[2] != born:
+            return
+        if handle is None:
+            os.kill(pid, number)
+        else:
+            signal.pidfd_send_signal(handle, number)
+    except OSError:
+        pass
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def open_handle(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None  # older kernels and some sandboxes have none
+
+
+def open_stdin() -> int:
+    try:
+        return os.open("stdin", os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(os.devnull, os.O_RDONLY)
+
+
+def spawn(spec: Spec, streams: list[int]) -> tuple[int, str]:
+    """Start the agent: its process, and why it could not become the program, if so."""
+    keeper = os.getpid()
+    heard, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        become(spec, streams, told, keeper)
+    for fd in (*streams, told):
+        os.close(fd)
+    with open(heard, "rb") as report:
+        error = report.read().decode()
+    if error:
+        os.waitpid(pid, 0)
+    return pid, error
+
+
+def become(spec: Spec, streams: list[int], report: int, keeper: int) -> NoReturn:
+    """Turn this child into the agent: nothing of ours stays open, ignored or blocked."""
+    what = b""
+    try:
+        os.setsid()
+        prctl(SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != keeper:
+            os._exit(127)  # it died before it could be promised that we die with it
+        for number, fd in enumerate(streams):
+            os.dup2(fd, number)
+        forget_signals()
+        what = spec.cwd
+        os.chdir(spec.cwd)
+        what = spec.argv[0]
+        os.execvpe(spec.argv[0], spec.argv, spec.env)  # noqa: S606
+    except BaseException as problem:
+        os.write(report, explain(problem, os.fsdecode(what)).encode())
+    finally:
+        os._exit(127)
+
+
+def forget_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in range(1, signal.NSIG):
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            pass  # KILL, STOP and those the C library keeps for itself
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def explain(problem: BaseException, what: str | None = None) -> str:
+    if isinstance(problem, OSError) and problem.errno is not None:
+        name = errno.errorcode.get(problem.errno, str(problem.errno))
+        text = f"{name}: {problem.strerror}: {what or problem.filename or ''}".rstrip(": ")
+    else:
+        text = f"{type(problem).__name__}: {problem}"
+    return text.encode("ascii", "backslashreplace").decode()[:ERROR_LIMIT]
+
+
+def reserve(draft: int) -> None:
+    """Take room for the exit record before the agent can fill the disk."""
+    try:
+        write_all(draft, b" " * RESERVED)
+        os.fsync(draft)
+    except OSError as problem:
+        raise NotStarted(explain(problem, "no room for the exit record")) from problem
+
+
+def record(draft: int, facts: dict[str, object]) -> None:
+    """Put the exit record in place, whole, in the room kept for it.
+
+    The agent is gone by now, but while it ran it could put a record of its own where ours is expected.
+    """
+    if not is_at(DRAFT, draft):
+        write_whole("exit.json", encode(facts))
+        return
+    os.lseek(draft, 0, os.SEEK_SET)
+    write_all(draft, encode(facts))  # the blanks after it are good JSON too
+    os.fsync(draft)
+    os.rename(DRAFT, "exit.json")
+
+
+def is_at(name: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.lstat(name), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+def write_whole(name: str, content: bytes) -> None:
+    draft = f".{name}.{os.getpid()}"
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        write_all(fd, content)
+    finally:
+        os.close(fd)
+    os.rename(draft, name)
+
+
+def write_all(fd: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(fd, content) :]
+
+
+def encode(facts: dict[str, object]) -> bytes:
+    """The facts as JSON; numbers, ASCII text and null are all there is in them."""
+    return ("{" + ", ".join(f'"{name}": {encode_value(value)}' for name, value in facts.items()) + "}\n").encode()
+
+
+def encode_value(value: object) -> str:
+    if value is None:
+        return "null"
+    if not isinstance(value, str):
+        return repr(value)
+    return '"' + "".join(c if " " <= c <= "~" and c not in '"\\' else f"\\u{ord(c):04x}" for c in value) + '"'
+
+
+def tidy() -> None:
+    """Leave the record and the output, and nothing that only served the running."""
+    try:
+        for name in ("events", "control", "lock"):
+            os.unlink(name)
+        if os.stat("keeper.err").st_size == 0:
+            os.unlink("keeper.err")
+    except OSError:
+        pass  # the record is written: what else happens to the directory is not our business
+
+
+if __name__ == "__main__":
+    main()

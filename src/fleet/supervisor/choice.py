@@ -1,0 +1,36 @@
+"""Which coder and model a task gets, and where its attempts are kept: what the supervisor and its doors agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.config.runtime import Runtime
+from fleet.core.work import Attempt, Spec
+
+LOCK = "supervisor.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which coder and model a task gets, and whether the task itself asked for them."""
+
+    coder: str
+    model: str | None
+    own_coder: bool
+    own_model: bool
+
+
+def attempt_directory(home: Path, attempt: Attempt) -> Path:
+    return home / "tasks" / attempt.task / "attempts" / str(attempt.number)
+
+
+def choose(spec: Spec | None, run_coder: str | None, runtime: Runtime) -> Choice:
+    """Task, then `fleet run --coder`, then runtime.toml. The machine's model belongs to the machine's coder: another
+    coder without a model of its own uses that agent's own default.
+    """
+    own_coder = spec.coder if spec else None
+    own_model = spec.model if spec else None
+    coder = own_coder or run_coder or runtime.coder
+    inherited = runtime.model if coder == runtime.coder else None
+    return Choice(coder, own_model or inherited or None, own_coder is not None, own_model is not None)

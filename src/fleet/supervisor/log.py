@@ -1,0 +1,67 @@
+"""What the supervisor did, one JSON object a line: logging/fleet-<date>.jsonl for all, log.jsonl for each task."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fleet.core import FleetError
+from fleet.evidence.journal import Journal, Record
+from fleet.host import files
+
+Hear = Callable[[Record], None]
+
+
+class Log:
+    """Writes where it can: a disk that is full, or a file that an agent replaced, never stops the work."""
+
+    def __init__(self, home: Path, hear: Hear = lambda record: None, now: Callable[[], float] = time.time) -> None:
+        self._home = home
+        self._hear = hear
+        self._now = now
+        self._day = ""
+        self._journal: Journal | None = None
+
+    def say(self, event: str, *, task: str | None = None, level: str = "info", **facts: object) -> None:
+        """Note one thing that happened."""
+        record = {"at": round(self._now(), 3), "level": level, "event": event}
+        record |= {"task": task} if task else {}
+        record |= {name: value for name, value in facts.items() if value is not None}
+        self._write(record)
+        if task:
+            self._note(task, record)
+        self._hear(record)
+
+    def _write(self, record: Record) -> None:
+        day = datetime.fromtimestamp(self._now(), UTC).date().isoformat()
+        with suppress(OSError, FleetError):
+            if day != self._day or self._journal is None:
+                if self._journal:
+                    self._journal.close()
+                    self._journal = None
+                self._journal = Journal(files.private_dir(self._home / "logging") / f"fleet-{day}.jsonl")
+                self._day = day
+            self._journal.append([record])
+
+    def _note(self, task: str, record: Record) -> None:
+        with suppress(OSError, FleetError):
+            journal = Journal(self._home / "tasks" / task / "log.jsonl")
+            try:
+                journal.append([record])
+            finally:
+                journal.close()
+
+
+class Handler(logging.Handler):
+    """Lets what a library logs into our log."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._log.say("engine said", level=record.levelname.lower(), text=record.getMessage()[:2000])

@@ -1,0 +1,249 @@
+"""The supervisor: claims what is ready, carries it through, and lets go of it in order when it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from fleet import tracker
+from fleet.core import FleetError, NotFound
+from fleet.core.work import Attempt, Status, Task
+from fleet.engine.base import Engine
+from fleet.host.machine import disk
+from fleet.supervisor.admit import Candidate, Room, admit, short_of_disk, wait
+from fleet.supervisor.attempts import Attempts
+from fleet.supervisor.choice import choose
+from fleet.supervisor.house import House
+
+LOOK_EVERY = {"local": 2.0, "beads": 15.0}  # bd takes a second a call; people wake us when they add something
+LOOK_SECONDS = 2.0
+AT_A_TIME = 200
+LET_GO = 2.0
+
+Launch = Callable[[Attempts], Engine]
+
+
+class Mode(Enum):
+    """How long to go on: until stopped, for one pass, or until nothing is ready or running."""
+
+    FOREVER = "forever"
+    ONCE = "once"
+    DRAIN = "drain"
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one look at the queue found: who may start, and how long until somebody else may."""
+
+    chosen: list[Candidate]
+    waiting: int
+    soonest: float
+
+
+class Supervisor:
+    """One a home. Nothing it knows is only in its memory: killing it loses nothing."""
+
+    def __init__(self, house: House, launch: Launch, mode: Mode, cannot_go_on: Callable[[str], None]) -> None:
+        self._house = house
+        self._mode = mode
+        self._attempts = Attempts(house, self._over, cannot_go_on)
+        self._launch = launch
+        self._running: dict[str, Attempt] = {}
+        self._woken = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._hindrance = ""
+        self._failing = False
+        self._taking_over = True
+        self._over_early: set[str] = set()  # over before we knew that it ran
+        self._passed = False  # the one pass of --once has been made
+
+    # ---- from outside
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def stop(self) -> bool:
+        """Claim nothing more and let go; True when this was the first time of asking."""
+        first = not self._stopping.is_set()
+        self._stopping.set()
+        self._woken.set()
+        return first
+
+    async def run(self) -> None:
+        engine = self._launch(self._attempts)
+        await self._take_over(engine)
+        while not self._stopping.is_set():
+            self._woken.clear()
+            looked = None if self._passed else await self._pass(engine)
+            await engine.rest()
+            if self._is_done(looked):
+                await self._finish(engine)
+                return
+            await _first_of(self._woken.wait(), looked.soonest if looked else LOOK_SECONDS)
+        await self._let_go()
+
+    # ---- taking over what an earlier supervisor left
+
+    async def _take_over(self, engine: Engine) -> None:
+        """Go on with every attempt that was begun, and free every task whose claim came to nothing."""
+        unsettled = {attempt.id: attempt for attempt in await asyncio.to_thread(self._house.ledger.unsettled)}
+        carried = await engine.unfinished()
+        found = [await asyncio.to_thread(self._house.ledger.get, name) for name in carried - unsettled.keys()]
+        self._running = {attempt.id: attempt for attempt in [*unsettled.values(), *found]}
+        for name in self._over_early:
+            self._running.pop(name, None)
+        self._taking_over = False
+        for attempt in self._running.values():
+            self._house.log.say("took over", task=attempt.task, attempt=attempt.id)
+        for name in unsettled.keys() - carried - self._over_early:
+            await engine.start(name)
+        await self._free_claims()
+
+    async def _free_claims(self) -> None:
+        busy = {attempt.task for attempt in self._running.values()}
+        try:
+            for task in await asyncio.to_thread(self._house.tracker.unfinished):
+                if is_stranded(task, busy, self._house.actor):
+                    await asyncio.to_thread(self._house.tracker.release, task.id, "its claim came to nothing")
+                    self._house.log.say("claim freed", task=task.id)
+        except FleetError as problem:
+            self._complain(problem)
+
+    # ---- one pass
+
+    async def _pass(self, engine: Engine) -> Looked | None:
+        """Start what may start. A tracker that fails is reported and asked again later; it ends nothing."""
+        self._refresh()
+        if self._stopping.is_set() or len(self._running) >= self._house.runtime.max_concurrent:
+            return None
+        try:
+            looked = await asyncio.to_thread(self._look)
+            for candidate in looked.chosen if self._has_disk() else ():
+                if self._stopping.is_set():
+                    break
+                await self._begin(engine, candidate)
+        except FleetError as problem:
+            self._complain(problem)
+            return None
+        self._failing = False
+        self._passed = self._mode is Mode.ONCE
+        return looked
+
+    def _refresh(self) -> None:
+        change = self._house.settings.refresh()
+        if change.problem is not None:
+            self._house.log.say("settings not taken", level="warning", text=change.problem.message)
+        elif change.changed:
+            self._house.log.say("settings taken", max_concurrent=change.after.max_concurrent)
+
+    def _has_disk(self) -> bool:
+        free, total = disk(self._house.home)
+        hindrance = short_of_disk(free, total, self._house.runtime.min_free_disk) or ""
+        if hindrance != self._hindrance:
+            self._hindrance = hindrance
+            self._house.log.say(
+                "claims stopped" if hindrance else "claims go on", level="warning", cause=hindrance or None
+            )
+        return not hindrance
+
+    def _look(self) -> Looked:
+        """Ask the tracker what is ready, in growing bites until enough is found that may start."""
+        running = list(self._running.values())
+        limit = AT_A_TIME
+        while True:
+            tasks = self._house.tracker.ready(limit)
+            lasts = self._house.ledger.last_of([task.id for task in tasks])
+            candidates = list(self._candidates(tasks, lasts))
+            chosen = admit(candidates, running, self._room(), self._house.now())
+            if chosen or len(tasks) < limit:
+                break
+            limit *= 4
+        waits = [seconds for one in candidates if (seconds := wait(one.last, self._house.now())) > 0]
+        return Looked(chosen, len(candidates), min([*waits, LOOK_EVERY.get(self._house.tracker.name, LOOK_SECONDS)]))
+
+    def _room(self) -> Room:
+        runtime = self._house.runtime
+        return Room(runtime.max_concurrent, runtime.concurrent_coders, runtime.concurrent_models)
+
+    def _candidates(self, tasks: Sequence[Task], lasts: dict[str, Attempt]) -> Iterator[Candidate]:
+        for task in tasks:
+            try:
+                spec = tracker.spec.read(self._house.home, task.id)
+            except FleetError:
+                spec = None  # it is claimed all the same, and fails with the reason
+            choice = choose(spec, self._house.coder, self._house.runtime)
+            yield Candidate(task, choice.coder, choice.model, lasts.get(task.id))
+
+    async def _begin(self, engine: Engine, candidate: Candidate) -> None:
+        """Claim one task and begin an attempt at it: first the tracker, then the ledger, then the engine."""
+        task = candidate.task.id
+        attempt = await asyncio.to_thread(self._claim, candidate)
+        if attempt is None:
+            return
+        self._running[attempt.id] = attempt
+        self._attempts.current[attempt.id] = attempt
+        self._house.log.say("claimed", task=task, attempt=attempt.id, coder=attempt.coder, model=attempt.model)
+        await engine.start(attempt.id)
+
+    def _claim(self, candidate: Candidate) -> Attempt | None:
+        house = self._house
+        try:
+            if not house.tracker.claim(candidate.task.id, house.actor):
+                return None
+        except NotFound:
+            return None
+        first = Attempt(
+            id="", task=candidate.task.id, number=0, coder=candidate.coder, model=candidate.model, cwd="",
+            actor=house.actor, created=house.now(),
+        )  # fmt: skip
+        return house.ledger.begin(first)
+
+    def _over(self, name: str) -> None:
+        self._running.pop(name, None)
+        if self._taking_over:
+            self._over_early.add(name)
+        self._woken.set()
+
+    def _complain(self, problem: FleetError) -> None:
+        self._failing = True
+        self._house.log.say("tracker failed", level="error", text=problem.message)
+
+    # ---- the end
+
+    def _is_done(self, looked: Looked | None) -> bool:
+        if self._running or self._mode is Mode.FOREVER or self._failing:
+            return False
+        return self._passed or (looked is not None and looked.waiting == 0)
+
+    async def _finish(self, engine: Engine) -> None:
+        """Let the engine write down that all is over, so that the next supervisor finds nothing to go on with."""
+        for _ in range(20):
+            if not await engine.unfinished():
+                return
+            await asyncio.sleep(0.05)
+
+    async def _let_go(self) -> None:
+        """Let short steps come to their end; agents live on, and the next supervisor adopts them."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + LET_GO
+        while self._attempts.settling and (left := deadline - clock()) > 0:
+            self._woken.clear()
+            await _first_of(self._woken.wait(), left)
+        self._house.log.say("let go", agents=len(self._running))
+
+
+def is_stranded(task: Task, busy: set[str], actor: str) -> bool:
+    """Whether a task is claimed by an earlier supervisor of this home that never began an attempt."""
+    ours = task.assignee.rpartition("-")[0] == actor.rpartition("-")[0]
+    return task.status is Status.IN_PROGRESS and ours and task.id not in busy
+
+
+async def _first_of(waiting: Awaitable[object], seconds: float) -> bool:
+    """Wait for something, but not for ever; whether it came."""
+    try:
+        await asyncio.wait_for(waiting, seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""An agent's output, read line by line as it grows, and folded into what is known of the attempt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from fleet.core.text import clean
+from fleet.core.work import Attempt, Event, EventKind, Usage
+from fleet.host import files
+
+CHUNK = 256 * 1024
+LONGEST = 8 * 1024 * 1024  # the keeper cuts lines far shorter; this only bounds what we hold in memory
+
+
+class Transcript:
+    """Reads whole lines from an offset on. The file may still be growing; what replaces it is not read."""
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self._path = path
+        self._fd: int | None = None
+        self._rest = b""
+        self.offset = offset  # behind the last whole line that was given out
+
+    def lines(self, *, last: bool = False) -> Iterator[list[tuple[bytes, int]]]:
+        """What came since the last call, a bounded piece at a time: each line with the offset behind it.
+
+        With `last`, a final line without a newline counts too.
+        """
+        if self._fd is None:
+            self._fd = files.open_regular(self._path)
+        if self._fd is None:
+            return
+        end = os.fstat(self._fd).st_size
+        while (at := self.offset + len(self._rest)) < end:
+            chunk = os.pread(self._fd, min(CHUNK, end - at), at)
+            if not chunk:
+                break
+            yield self._split(chunk)
+        if last and self._rest:
+            line, self._rest = self._rest, b""
+            self.offset += len(line)
+            yield [(line, self.offset)]
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _split(self, chunk: bytes) -> list[tuple[bytes, int]]:
+        found: list[tuple[bytes, int]] = []
+        *whole, self._rest = (self._rest + chunk).split(b"\n")
+        for line in whole:
+            self.offset += len(line) + 1
+            found.append((line, self.offset))
+        if len(self._rest) > LONGEST:
+            self.offset += len(self._rest)
+            self._rest = b""
+        return found
+
+
+def fold(attempt: Attempt, event: Event, now: float) -> Attempt:
+    """The attempt with one more event known."""
+    known = replace(attempt, events=attempt.events + 1, last_event=now)
+    match event.kind:
+        case EventKind.SESSION:
+            return replace(
+                known,
+                session=event.session or known.session,
+                context_limit=event.context_limit or known.context_limit,
+            )
+        case EventKind.TOOL_CALLED:
+            name = clean(event.tool or "unknown", 80)
+            return replace(known, tools=known.tools | {name: known.tools.get(name, 0) + 1})
+        case EventKind.USAGE if event.usage is not None:
+            return _used(known, event.usage)
+        case EventKind.RESULT:
+            return _result(known, event)
+        case EventKind.ERROR:
+            return replace(known, error=clean(event.text or "it did not say what", 500))
+        case _:
+            return known
+
+
+def _used(attempt: Attempt, usage: Usage) -> Attempt:
+    return replace(
+        attempt,
+        tokens=(attempt.tokens or 0) + usage.total,
+        peak_context=max(attempt.peak_context or 0, usage.prompt),
+    )
+
+
+def _result(attempt: Attempt, event: Event) -> Attempt:
+    """The agent's own account of its session: totals overrule what was added up on the way.
+
+    A session that is gone on with counts from its beginning, so what earlier attempts used of it is taken off.
+    """
+    failed = clean(event.text or "it did not say what", 500) if event.ok is False else None
+    return replace(
+        attempt,
+        error=failed,
+        session=event.session or attempt.session,
+        session_tokens=event.total.total if event.total else attempt.session_tokens,
+        session_cost=event.cost if event.cost is not None else attempt.session_cost,
+        tokens=max(0, event.total.total - attempt.tokens_before) if event.total else attempt.tokens,
+        cost=max(0.0, event.cost - attempt.cost_before) if event.cost is not None else attempt.cost,
+        context_limit=event.context_limit or attempt.context_limit,
+    )

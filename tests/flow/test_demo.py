@@ -1,0 +1,71 @@
+"""The demonstration: the first thing a new user runs, on a machine with nothing installed but Python and git."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import Run
+
+
+def test_the_work_plane_is_shown_and_nothing_is_kept(run: Run, clean_env: dict[str, str], tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    ran = run("demo", env={"TMPDIR": str(scratch)})
+    assert ran.code == 0, ran.err
+    assert "fleet demonstration (scripted): Write a function that greets" in ran.out
+    assert "3 of 4 tasks are done" in ran.out
+    assert "said that it was done and was not believed" in ran.out
+    assert list(scratch.iterdir()) == []
+    assert not Path(clean_env["FLEET_HOME"]).exists(), "the user's own home is not touched"
+
+
+def test_the_demonstration_as_data(run: Run) -> None:
+    shown = run("demo", "--json").json()
+    assert [task["state"] for task in shown["tasks"]] == ["done", "done", "done", "failed"]
+    assert len(shown["commits"]) == 4
+
+
+def test_an_interrupted_demonstration_leaves_no_process_behind(clean_env: dict[str, str], tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    env = clean_env | {"TMPDIR": str(scratch)}
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "fleet", "demo"],
+        env=env,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a background job ignores it
+    )
+    while not list(scratch.glob("*/home/tasks/*/attempts/*/agent.json")):
+        assert demo.poll() is None, "it ended before an agent was started"
+    demo.send_signal(signal.SIGINT)
+    _, err = demo.communicate(timeout=60)
+    assert demo.returncode == 130, err.decode()
+    assert list(scratch.iterdir()) == []
+    assert [pid for pid in processes() if str(scratch) in traces(pid)] == []
+
+
+def test_the_models_plane_is_shown_too(run: Run, clean_env: dict[str, str], project: Path) -> None:
+    ran = run("demo", "--models")
+    assert ran.code == 0, ran.err
+    assert "planner -> small-box" in ran.out
+    assert list(project.iterdir()) == []
+    assert not Path(clean_env["FLEET_HOME"]).exists(), "nothing is kept"
+
+
+def processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def traces(pid: int) -> str:
+    """What a process was started with: a keeper has no environment, but names its directory."""
+    try:
+        return "".join(Path(f"/proc/{pid}/{name}").read_text(errors="replace") for name in ("environ", "cmdline"))
+    except OSError:
+        return ""

@@ -1,0 +1,86 @@
+"""Not an agent but a supervisor with nothing to supervise: carries attempts through steps that only leave a witness.
+
+carries.py DATABASE WITNESS MISDEEDS ATTEMPT…, where the misdeeds are JSON: {"run": "hangs"} for a step that never ends,
+{"settle": ["unavailable", 2]} for one that fails so often. It ends when every attempt is over, those of an earlier
+process too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+from fleet.core import Unavailable
+from fleet.engine.base import Work
+from fleet.engine.durable import Durable
+
+
+class Steps:
+    def __init__(self, witness: Path, misdeeds: dict[str, object]) -> None:
+        self._witness = witness
+        self._misdeeds = misdeeds
+        self.over_now: set[str] = set()
+        self.changed = asyncio.Event()
+
+    async def prepare(self, attempt: str) -> None:
+        await self._step("prepare", attempt)
+
+    async def run(self, attempt: str) -> None:
+        await self._step("run", attempt)
+
+    async def verify(self, attempt: str) -> None:
+        await self._step("verify", attempt)
+
+    async def settle(self, attempt: str) -> None:
+        await self._step("settle", attempt)
+
+    async def broke(self, attempt: str, problem: str) -> None:
+        await self._step("broke", attempt, problem)
+
+    def over(self, attempt: str) -> None:
+        self._note("over", attempt)
+        self.over_now.add(attempt)
+        self.changed.set()
+
+    def cannot_go_on(self, problem: str) -> None:
+        self._note("cannot go on", problem)
+        os._exit(4)
+
+    async def _step(self, name: str, attempt: str, problem: str = "") -> None:
+        self._note(name, attempt, problem)
+        match self._misdeeds.get(name):
+            case "hangs":
+                await asyncio.Event().wait()
+            case [kind, left] if isinstance(left, int) and left > 0:
+                self._misdeeds[name] = [kind, left - 1]
+                raise Unavailable("not now") if kind == "unavailable" else RuntimeError("a bug")
+
+    def _note(self, *words: str) -> None:
+        with self._witness.open("a") as file:
+            file.write(" ".join(word for word in words if word) + "\n")
+
+
+_promise: type[Work] = Steps
+
+
+async def main(database: str, witness: str, misdeeds: str, *attempts: str) -> None:
+    steps = Steps(Path(witness), json.loads(misdeeds))
+    engine = Durable(Path(database), steps, logging.StreamHandler(sys.stderr))
+    found = await engine.unfinished()
+    print(json.dumps(sorted(found)), flush=True)
+    for attempt in attempts:
+        await engine.start(attempt)
+    while not found <= steps.over_now or await engine.unfinished():
+        steps.changed.clear()
+        try:
+            await asyncio.wait_for(steps.changed.wait(), 0.05)
+        except TimeoutError:
+            continue
+    os._exit(0)
+
+
+asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Agents that leave a trace, and a judge who reads only traces."""

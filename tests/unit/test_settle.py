@@ -1,0 +1,128 @@
+"""What an ending means for the task, as a table of facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fleet.core.work import Attempt, Ending, Verdict
+from fleet.evidence.ledger import failures, lost
+from fleet.evidence.receipt import Change, Check, Commit, Process, Result
+from fleet.supervisor.settle import LONGEST_WAIT, MOST_LOST, Facts, done, settle, wait
+
+WORK = Result("a", "b", [Commit("b", "work")], [Change("x", 1, 0)], [], [])
+NOTHING = Result("a", "a", [], [], [], [])
+UNKNOWN = Result("a", "a", [], [], None, [])
+EXITED = Process("exited", code=0)
+PASSED = Check("make", True, "exit 0", 0, 1.0, "")
+RED = Check("make", False, "exit 2", 2, 1.0, "boom")
+BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "ending", "verdict", "cause"),
+    [
+        (Facts(EXITED, WORK), Ending.FINISHED, Verdict.ACCEPTED, "1 commit, 1 file changed"),
+        (Facts(EXITED, WORK, PASSED), Ending.FINISHED, Verdict.ACCEPTED, "1 commit, 1 file changed"),
+        (Facts(EXITED, UNKNOWN), Ending.FINISHED, Verdict.ACCEPTED, "what it did is unknown"),
+        (Facts(EXITED, None), Ending.FINISHED, Verdict.ACCEPTED, "what it did is unknown"),
+        (Facts(EXITED, NOTHING), Ending.NO_EFFECT, Verdict.RETRY, "the agent exited with 0 and changed nothing"),
+        (
+            Facts(EXITED, NOTHING, PASSED),
+            Ending.NO_EFFECT,
+            Verdict.RETRY,
+            "the agent exited with 0 and changed nothing",
+        ),
+        (Facts(EXITED, WORK, RED), Ending.FINISHED, Verdict.RETRY, "the check failed: exit 2"),
+        (
+            Facts(EXITED, WORK, PASSED, error="no credit"),
+            Ending.CRASHED,
+            Verdict.RETRY,
+            "the agent exited with 0 and reported a failure: no credit",
+        ),
+        (Facts(Process("exited", code=3), WORK), Ending.CRASHED, Verdict.RETRY, "the agent exited with 3"),
+        (
+            Facts(Process("exited", code=3), WORK, error="no credit"),
+            Ending.CRASHED,
+            Verdict.RETRY,
+            "the agent exited with 3: no credit",
+        ),
+        (Facts(Process("exited", signal=9), WORK), Ending.CRASHED, Verdict.RETRY, "the agent was ended by signal 9"),
+        (Facts(Process("timed out", error="too long"), WORK), Ending.TIMED_OUT, Verdict.RETRY, "too long"),
+        (Facts(Process("output limit", error="too much"), WORK), Ending.OUTPUT, Verdict.RETRY, "too much"),
+        (Facts(Process("cancelled", error="by hand"), WORK), Ending.CANCELLED, Verdict.CANCELLED, "by hand"),
+        (Facts(Process("not started", error="no program")), Ending.NOT_STARTED, Verdict.FAILED, "no program"),
+        (Facts(Process("lost", error="gone"), WORK), Ending.LOST, Verdict.RETRY, "gone"),
+        (Facts(Process("lost", error="gone"), failures=9), Ending.LOST, Verdict.RETRY, "gone"),
+        (Facts(Process("abandoned"), WORK), Ending.ABANDONED, Verdict.RETRY, "abandoned"),
+        (
+            Facts(Process("lost", error="gone"), lost=MOST_LOST - 1),
+            Ending.LOST,
+            Verdict.FAILED,
+            f"gone; {MOST_LOST} times in a row",
+        ),
+        (Facts(Process("broke", error="a bug"), WORK), Ending.CRASHED, Verdict.RETRY, "a bug"),
+        (Facts(Process("broke")), Ending.CRASHED, Verdict.RETRY, "fleet itself failed"),
+    ],
+)
+def test_an_ending_means(facts: Facts, ending: Ending, verdict: Verdict, cause: str) -> None:
+    settled = settle(facts)
+    assert (settled.ending, settled.verdict, settled.cause) == (ending, verdict, cause)
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "cause"),
+    [
+        (Facts(EXITED, NOTHING), Verdict.FAILED, "the agent exited with 0 and changed nothing"),
+        (Facts(EXITED, WORK, RED), Verdict.REFUSED, "the check failed: exit 2"),
+        (Facts(EXITED, WORK, error="no"), Verdict.FAILED, "the agent exited with 0 and reported a failure: no"),
+        (Facts(Process("exited", code=1), WORK, RED), Verdict.FAILED, "the agent exited with 1"),
+        (Facts(Process("timed out", error="slow"), WORK), Verdict.FAILED, "slow"),
+    ],
+)
+@pytest.mark.parametrize(("attempts", "tried"), [(1, "1 attempt"), (3, "3 attempts")])
+def test_the_last_attempt_is_the_last(facts: Facts, verdict: Verdict, cause: str, attempts: int, tried: str) -> None:
+    settled = settle(replace(facts, attempts=attempts, failures=attempts - 1))
+    assert (settled.verdict, settled.cause, settled.retry_after) == (verdict, f"{cause}; gave up after {tried}", 0)
+
+
+def test_a_retry_waits_longer_each_time_up_to_a_limit_and_a_lost_attempt_does_not_wait() -> None:
+    assert [wait(number, 10) for number in range(4)] == [10, 20, 40, 80]
+    assert wait(10**6, 10) == LONGEST_WAIT
+    assert wait(5, 0) == 0
+    assert settle(Facts(EXITED, NOTHING, failures=1, attempts=9)).retry_after == 20
+    assert settle(Facts(Process("lost"))).retry_after == 0
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (replace(WORK, commits=[Commit("b", "1"), Commit("c", "2")], changes=[]), "2 commits"),
+        (replace(WORK, uncommitted=["x", "y"]), "1 commit, 1 file changed, 2 files not committed"),
+        (replace(NOTHING, artifacts=["PLAN_AND_STATUS.md"]), "notes only"),
+        (replace(WORK, artifacts=["PLAN_AND_STATUS.md"]), "1 commit, 1 file changed"),
+        (replace(NOTHING, head="c"), "the head moved"),
+    ],
+)
+def test_what_was_done_in_a_few_words(result: Result, words: str) -> None:
+    assert done(result) == words
+
+
+@pytest.mark.parametrize(
+    ("endings", "counted", "gone"),
+    [
+        ([], 0, 0),
+        ([(Ending.CRASHED, Verdict.RETRY), (Ending.NO_EFFECT, Verdict.RETRY)], 2, 0),
+        ([(Ending.CRASHED, Verdict.RETRY), (Ending.LOST, Verdict.RETRY)], 1, 1),
+        ([(Ending.LOST, Verdict.RETRY), (Ending.ABANDONED, Verdict.RETRY)], 0, 2),
+        ([(Ending.LOST, Verdict.RETRY), (Ending.CRASHED, Verdict.RETRY)], 1, 0),
+        ([(Ending.CRASHED, Verdict.FAILED), (Ending.CRASHED, Verdict.RETRY)], 1, 0),
+        ([(Ending.CRASHED, Verdict.RETRY), (Ending.FINISHED, Verdict.ACCEPTED)], 0, 0),
+        ([(Ending.CRASHED, Verdict.RETRY), (None, None)], 1, 0),
+    ],
+)
+def test_failures_in_a_row(endings: list[tuple[Ending | None, Verdict | None]], counted: int, gone: int) -> None:
+    attempts = [replace(BASE, ending=ending, verdict=verdict) for ending, verdict in endings]
+    assert (failures(attempts), lost(attempts)) == (counted, gone)
+    assert (failures(replace(one, forgiven=True) for one in attempts), lost([])) == (0, 0), "a person forgave them"

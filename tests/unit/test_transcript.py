@@ -1,0 +1,141 @@
+"""An agent's output, line by line as it grows, and what is known of the attempt after each event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.core.work import Attempt, Event, EventKind, Usage
+from fleet.supervisor import transcript
+from fleet.supervisor.attempts import session_of
+from fleet.supervisor.transcript import Transcript, fold
+
+BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
+NOW = 5.0
+
+
+def lines(source: Transcript, *, last: bool = False) -> list[tuple[bytes, int]]:
+    return [pair for piece in source.lines(last=last) for pair in piece]
+
+
+def test_only_whole_lines_are_given_out_and_each_with_the_offset_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    source = Transcript(path)
+    assert lines(source) == [], "not there yet"
+    path.write_bytes(b"one\ntw")
+    assert lines(source) == [(b"one", 4)]
+    assert lines(source) == []
+    with path.open("ab") as file:
+        file.write(b"o\n\nthree")
+    assert lines(source) == [(b"two", 8), (b"", 9)]
+    assert lines(source, last=True) == [(b"three", 14)]
+    assert lines(source, last=True) == []
+    assert source.offset == 14
+    assert lines(Transcript(path, 8), last=True) == [(b"", 9), (b"three", 14)], "from an offset on"
+
+
+@given(
+    content=st.lists(st.sampled_from([b"", b"a", b"b" * 40, b"\xff\x00", "ü".encode()])),
+    cuts=st.lists(st.integers(0, 300)),
+)
+def test_however_it_grows_every_line_comes_once(
+    tmp_path_factory: pytest.TempPathFactory, content: list[bytes], cuts: list[int]
+) -> None:
+    path = tmp_path_factory.mktemp("t") / "stdout"
+    whole = b"".join(line + b"\n" for line in content)
+    source, seen, position = Transcript(path), list[tuple[bytes, int]](), 0
+    for cut in [*sorted(cuts), len(whole)]:
+        with path.open("ab") as file:
+            file.write(whole[position:cut])
+        position = max(position, min(cut, len(whole)))
+        seen += lines(source)
+    source.close()
+    assert [line for line, _ in seen] == content
+    assert [offset for _, offset in seen] == [len(b"\n".join(content[: n + 1])) + 1 for n in range(len(content))]
+
+
+def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    path.write_bytes(b"x" * (transcript.LONGEST + transcript.CHUNK + 1) + b"\ngood\n")
+    source = Transcript(path)
+    found = lines(source)
+    assert found[-1] == (b"good", path.stat().st_size)
+    assert max(len(line) for line, _ in found) <= transcript.LONGEST + transcript.CHUNK
+
+
+@pytest.mark.parametrize(
+    ("event", "facts"),
+    [
+        (Event(EventKind.SAID, text="x"), {}),
+        (Event(EventKind.OTHER), {}),
+        (Event(EventKind.TOOL_ENDED, ok=False), {}),
+        (Event(EventKind.SESSION, session="s"), {"session": "s"}),
+        (Event(EventKind.SESSION, session="s", context_limit=9), {"session": "s", "context_limit": 9}),
+        (Event(EventKind.SESSION), {}),
+        (Event(EventKind.TOOL_CALLED, tool="Bash"), {"tools": {"Bash": 1}}),
+        (Event(EventKind.TOOL_CALLED), {"tools": {"unknown": 1}}),
+        (Event(EventKind.TOOL_CALLED, tool="a\x1bb"), {"tools": {"a\N{REPLACEMENT CHARACTER}b": 1}}),
+        (Event(EventKind.USAGE, usage=Usage(10, 2)), {"tokens": 12, "peak_context": 10}),
+        (Event(EventKind.USAGE), {}),
+        (Event(EventKind.ERROR, text="no"), {"error": "no"}),
+        (Event(EventKind.ERROR), {"error": "it did not say what"}),
+        (Event(EventKind.RESULT, ok=True, cost=0.0), {"cost": 0.0, "session_cost": 0.0}),
+        (Event(EventKind.RESULT, ok=None, session="s"), {"session": "s"}),
+        (Event(EventKind.RESULT, ok=False, text="no"), {"error": "no"}),
+        (Event(EventKind.RESULT, ok=False), {"error": "it did not say what"}),
+        (Event(EventKind.RESULT, ok=True, total=Usage(5, 5)), {"tokens": 10, "session_tokens": 10}),
+        (Event(EventKind.RESULT, ok=True, context_limit=7), {"context_limit": 7}),
+    ],
+)
+def test_one_event_makes_known(event: Event, facts: dict[str, object]) -> None:
+    assert fold(BASE, event, NOW) == replace(BASE, events=1, last_event=NOW, **facts)  # type: ignore[arg-type]
+
+
+def test_what_is_known_adds_up() -> None:
+    events = [
+        Event(EventKind.SESSION, session="s"),
+        Event(EventKind.TOOL_CALLED, tool="Bash"),
+        Event(EventKind.USAGE, usage=Usage(100, 1)),
+        Event(EventKind.TOOL_CALLED, tool="Bash"),
+        Event(EventKind.USAGE, usage=Usage(40, 1)),
+        Event(EventKind.ERROR, text="once"),
+        Event(EventKind.SESSION),
+    ]
+    known = BASE
+    for event in events:
+        known = fold(known, event, NOW)
+    assert (known.events, known.session, known.tools) == (7, "s", {"Bash": 2})
+    assert (known.tokens, known.peak_context, known.error) == (142, 100, "once")
+    over = fold(known, Event(EventKind.RESULT, ok=True, total=Usage(500, 5)), NOW)
+    assert (over.tokens, over.peak_context, over.error) == (505, 100, None), "the agent's own account overrules"
+
+
+def test_of_a_session_that_is_gone_on_with_only_what_is_new_counts() -> None:
+    resumed = replace(BASE, tokens_before=100, cost_before=1.0)
+    over = fold(resumed, Event(EventKind.RESULT, ok=True, total=Usage(150, 20), cost=1.5), NOW)
+    assert (over.tokens, over.session_tokens, over.cost, over.session_cost) == (70, 170, 0.5, 1.5)
+    less = fold(resumed, Event(EventKind.RESULT, ok=True, total=Usage(5, 5), cost=0.1), NOW)
+    assert (less.tokens, less.cost) == (0, 0.0), "an account that makes no sense is not less than nothing"
+
+
+@pytest.mark.parametrize(
+    ("last", "session"),
+    [
+        ({}, "s"),
+        ({"coder": "other"}, None),
+        ({"cwd": "/elsewhere"}, None),
+        ({"events": 0}, None),
+        ({"session": None}, None),
+        ({"resumed": True}, "s"),
+        ({"error": "no"}, "s"),
+        ({"resumed": True, "error": "no such session"}, None),
+    ],
+)
+def test_which_session_is_gone_on_with(last: dict[str, object], session: str | None) -> None:
+    earlier = replace(replace(BASE, session="s", events=3), **last)  # type: ignore[arg-type]
+    assert session_of(replace(BASE, number=2), [earlier]) == session
+    assert session_of(BASE, []) is None

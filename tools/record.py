@@ -1,0 +1,137 @@
+"""Record the streams of the real agent CLIs again, into tests/transcripts: `python tools/record.py [CODER ...]`.
+
+Each works for a scripted model on loopback, with an emptied environment and a home of its own. What would name this
+machine (directories, ports, sockets) is replaced; all else stays as the CLI wrote it. Run it when a pinned version in
+requirements/npm changes, and look at the difference.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
+
+from fleet.coders import Job, find  # noqa: E402
+from standins.agent_desk import MODELS, Desk, desk  # noqa: E402
+from standins.agent_models import Answer, Mind, Refuse, results, script  # noqa: E402
+from standins.model_server import Asked, Call, Say  # noqa: E402
+
+TRANSCRIPTS = ROOT / "tests" / "transcripts"
+LIMIT = Refuse(429, "rate_limit_error", "You have hit your limit; it resets at 5pm")
+BAD_KEY = Refuse(401, "authentication_error", "invalid x-api-key")
+PATCH = "*** Begin Patch\n*** Add File: patched.txt\n+patched\n*** End Patch\n"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one CLI is made to do: a few tools, then a word; the same session taken up again; a refusal."""
+
+    tools: tuple[Call, ...]
+    refusal: Refuse
+    more: dict[str, Mind] = field(default_factory=dict)
+
+    @property
+    def works(self) -> Mind:
+        return script(*self.tools, Say("It is made."))
+
+
+def delegates(asked: Asked) -> Answer:
+    """Claude's main agent hands a command to a subagent of its own and waits for it."""
+    if "AS-A-SUBAGENT" in str(asked.body["messages"][0]) and "Agent" not in asked.tools:
+        done = Say("The subagent is done.")
+        return done if results(asked) else Call("Bash", {"command": "echo below", "description": "says so"})
+    task = {"description": "a part", "prompt": "AS-A-SUBAGENT: say so", "subagent_type": "Explore"}
+    call = Call("Agent", {**task, "run_in_background": False})
+    return Say("All is done.") if results(asked) else call
+
+
+RECORDINGS = {
+    "claude": Recording(
+        (
+            Call("Write", {"file_path": "{project}/made.txt", "content": "made\n"}),
+            Call("Bash", {"command": "cat made.txt; exit 3", "description": "show it, and fail"}),
+        ),
+        LIMIT,
+        {"subagent": delegates},
+    ),
+    "codex": Recording(
+        (
+            Call("exec_command", {"cmd": "echo made > made.txt; cat made.txt; exit 3"}),
+            Call("exec_command", {"cmd": f"apply_patch <<'EOF'\n{PATCH}EOF\n"}),
+        ),
+        BAD_KEY,
+    ),
+    "opencode": Recording(
+        (
+            Call("bash", {"command": "echo made > made.txt; cat made.txt", "description": "make it"}),
+            Call("read", {"filePath": "{project}/missing.txt"}),
+        ),
+        BAD_KEY,
+    ),
+}
+
+
+def record(name: str, directory: Path) -> dict[str, bytes]:
+    """The streams of one CLI, by the name of their files."""
+    recording = RECORDINGS[name]
+    with desk(directory, recording.works) as where:
+        where.model.answers = placed(recording.works, where.project)
+        works = run(where, name, "Make it.", None)
+        session = next(event.session for line in works.splitlines() for event in find(name, {}).read(line))
+        streams = {"works": works, "resumed": run(where, name, "Go on.", session)}
+        for what, mind in {"refused": lambda asked: recording.refusal, **recording.more}.items():
+            where.model.answers = mind
+            streams[what] = run(where, name, "Make it.", None)
+        return {what: scrubbed(stream, where) for what, stream in streams.items()}
+
+
+def run(where: Desk, name: str, prompt: str, session: str | None) -> bytes:
+    job = Job(prompt, where.project, MODELS[name], session)
+    done = where.run(find(name, {}).command(job))
+    sys.stderr.write(f"{name}: exit {done.exit}, {len(done.lines)} lines\n{done.err}")
+    return done.out
+
+
+def placed(mind: Mind, project: Path) -> Callable[[Asked], Answer]:
+    """The mind with the project's directory in the arguments of its calls."""
+
+    def answer(asked: Asked) -> Answer:
+        said = mind(asked)
+        if not isinstance(said, Call):
+            return said
+        filled = {key: str(value).replace("{project}", str(project)) for key, value in said.arguments.items()}
+        return Call(said.tool, filled, said.namespace)
+
+    return answer
+
+
+def scrubbed(stream: bytes, where: Desk) -> bytes:
+    """The stream with nothing of this machine in it."""
+    named = str(where.project).replace("/", "-").encode()  # Claude Code names a directory after the project
+    for found, instead in (
+        (str(where.project).encode(), b"/work/project"),
+        (str(where.home).encode(), b"/home/nobody"),
+        (named, b"-work-project"),
+        (str(where.model.port).encode(), b"8931"),
+    ):
+        stream = stream.replace(found, instead)
+    return re.sub(rb"/tmp/cc-socks/\d+\.sock", b"/tmp/cc-socks/1.sock", stream)
+
+
+def main(names: list[str]) -> None:
+    for name in names or sorted(RECORDINGS):
+        with tempfile.TemporaryDirectory() as directory:
+            streams = record(name, Path(directory).resolve())
+        (TRANSCRIPTS / name).mkdir(parents=True, exist_ok=True)
+        for what, stream in streams.items():
+            (TRANSCRIPTS / name / f"{what}.jsonl").write_bytes(stream)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
