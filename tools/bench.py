@@ -1,8 +1,9 @@
 """How fast fleet is beside the programs people would use instead: `make bench`.
 
-    python tools/bench.py                  every row, as a table
-    python tools/bench.py --only discover  one group: help, validate, discover or generate
-    python tools/bench.py --json           the rows as JSON
+    python tools/bench.py                 every row, as a table
+    python tools/bench.py work            the work plane: add, first, rate, idle and tasks
+    python tools/bench.py discover rate   some groups of rows
+    python tools/bench.py --json          the rows as JSON
 
 Both programs run in turns in one sitting on one machine, so the ratio means something even where the seconds do not.
 Nothing fails when a goal is missed: this is a measurement, not a test. docs/guides/speed.md says how to read it.
@@ -12,28 +13,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import hashlib
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-import time
-import venv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 
+import bench_work
 import parts
+from bench_rows import AI_FLEET, OURS, SUBAGENT_FLEET, Bench, BenchError, Row, Times, in_turns, prepare
 
-PYTHON = f"py{sys.version_info.major}.{sys.version_info.minor}"
-LONGEST = 120.0  # seconds after which one run of one program is ended
 OPEN_FILES = 4096
 THEIR_TIMEOUT = 5.0  # subagent-fleet has no option for it
 AGENTS = 1000
@@ -43,161 +38,6 @@ MODELS = [
     {"name": "qwen2.5-coder:7b", "size": 4_683_087_519, "details": {"family": "qwen2", "parameter_size": "7.6B"}},
 ]
 ANSWERS = {b"/api/tags": {"models": MODELS}, b"/api/ps": {"models": MODELS[:1]}}
-PROGRAM = """\
-#!{python}
-import sys
-from fleet.__main__ import main
-sys.exit(main())
-"""  # what pip writes for an entry point
-
-
-class BenchError(Exception):
-    """A run that did not do what was to be measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Seconds of every counted run, in order."""
-
-    runs: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        return median(self.runs)
-
-    @property
-    def best(self) -> float:
-        return min(self.runs)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One comparison. A row without a goal is there for scale."""
-
-    group: str
-    what: str
-    ours: Times
-    against: str
-    theirs: Times
-    goal: float | None = None
-    wrong: str = ""  # what was wrong with our answer: a wrong answer meets no goal
-
-    @property
-    def ratio(self) -> float:
-        return self.ours.median / self.theirs.median
-
-    @property
-    def ratio_of_best(self) -> float:
-        return self.ours.best / self.theirs.best
-
-    @property
-    def met(self) -> bool | None:
-        return None if self.goal is None else self.ratio <= self.goal and not self.wrong
-
-
-# --- the programs -------------------------------------------------------------------------------------------------
-
-
-def rival(package: str, version: str, *with_it: str) -> parts.Part:
-    """A package of PyPI in an environment of its own, made with the Python that runs this."""
-
-    def build(home: Path) -> None:
-        pip_install(home, f"{package}=={version}", *with_it)
-
-    return parts.Part(f"bench-{package}", f"{version}-{PYTHON}", False, (), build, "to compare with")
-
-
-def own() -> parts.Part:
-    """This checkout with what it needs to run and nothing else: the tools of .venv would slow it down."""
-    needs = parts.LOCKS / "run.txt"
-    checkout = hashlib.sha256(bytes(parts.ROOT) + needs.read_bytes()).hexdigest()[:12]
-
-    def build(home: Path) -> None:
-        pip_install(home, "--require-hashes", "-r", str(needs))
-        library = next(home.glob("lib/python*/site-packages"))
-        (library / "fleet.pth").write_text(f"{parts.ROOT / 'src'}\n")
-        program = home / "bin" / "fleet"
-        program.write_text(PROGRAM.format(python=home / "bin" / "python"))
-        program.chmod(0o755)
-
-    return parts.Part("bench-fleet", f"{checkout}-{PYTHON}", False, (), build, "this checkout, installed lean")
-
-
-def pip_install(home: Path, *what: str) -> None:
-    venv.create(home, with_pip=True)
-    pip: list[str | Path] = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    parts.run([*pip, *what])
-
-
-OURS = own()
-SUBAGENT_FLEET = rival("subagent-fleet", "0.2.1")
-AI_FLEET = rival("ai-fleet", "0.1.3", "libtmux==0.46.2")
-
-
-def prepare() -> None:
-    """Install all three, and compile all bytecode: nobody is measured while compiling."""
-    compile_all(Path(sys.executable), parts.ROOT / "src" / "fleet")
-    for part in (OURS, SUBAGENT_FLEET, AI_FLEET):
-        parts.install(part)
-        compile_all(part.bin / "python", part.home / "lib")
-
-
-def compile_all(python: Path, *where: Path) -> None:
-    """Files that no Python can compile (templates, samples) are passed over."""
-    subprocess.run([python, "-m", "compileall", "-qq", *where], stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL, check=False)  # fmt: skip
-
-
-# --- measuring ----------------------------------------------------------------------------------------------------
-
-Attempt = Callable[[], float]
-Check = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """A scratch directory, and the nearly empty environment in which everything runs."""
-
-    scratch: Path
-
-    @property
-    def environ(self) -> dict[str, str]:
-        home, own = self.scratch / "home", self.scratch / "fleet-home"
-        return {"PATH": os.defpath, "HOME": str(home), "FLEET_HOME": str(own)}
-
-    def run(self, *argv: str | Path, check: Check = lambda _: None) -> float:
-        """Seconds from start to exit of one run, its output read through a pipe."""
-        began = time.perf_counter()
-        done = subprocess.run(argv, cwd=self.scratch, env=self.environ, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=LONGEST, check=False)  # fmt: skip
-        took = time.perf_counter() - began
-        if done.returncode:
-            said = (done.stderr or done.stdout).strip()[-500:]
-            raise BenchError(f"exit {done.returncode} from {' '.join(map(str, argv))}: {said}")
-        check(done.stdout)
-        return took
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.scratch / name
-        path.write_text(text)
-        return path
-
-    @contextmanager
-    def fresh(self) -> Iterator[Path]:
-        """An empty directory; making and removing it is nobody's time."""
-        where = Path(tempfile.mkdtemp(dir=self.scratch))
-        try:
-            yield where
-        finally:
-            shutil.rmtree(where)
-
-
-def in_turns(rounds: int, *attempts: Attempt) -> list[Times]:
-    """Each once uncounted, then A B A B: whatever else the machine does falls on all of them alike."""
-    for attempt in attempts:
-        attempt()
-    runs = [[attempt() for attempt in attempts] for _ in range(rounds)]
-    return [Times(tuple(column)) for column in zip(*runs, strict=True)]
 
 
 # --- the fleets ---------------------------------------------------------------------------------------------------
@@ -392,45 +232,54 @@ def bench_generate(bench: Bench) -> Iterator[Row]:
     yield Row("generate", f"fleet generate, {AGENTS} agents", ours, "subagent-fleet", theirs, goal=1 / 3)
 
 
-GROUPS: dict[str, Callable[[Bench], Iterator[Row]]] = {
+MODEL_GROUPS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "help": bench_help,
     "validate": bench_validate,
     "discover": bench_discover,
     "generate": bench_generate,
 }
+GROUPS = MODEL_GROUPS | bench_work.GROUPS
+PLANES = {"models": tuple(MODEL_GROUPS), "work": tuple(bench_work.GROUPS)}
 
 
 # --- showing ------------------------------------------------------------------------------------------------------
 
 HEADS = ("what", "ours", "theirs", "", "ratio", "of best", "goal", "met")
-WIDTHS = (44, 15, 15, 20, 7, 7, 6, 3)
+WIDTHS = (46, 18, 15, 26, 7, 7, 6, 3)
 
 
-def seconds(times: Times) -> str:
-    """The median, and the best run in brackets."""
-    return f"{times.median:.3f} ({times.best:.3f})"
+def amount(times: Times | None, unit: str) -> str:
+    """The median, and the best run in brackets when there were several."""
+    if times is None:
+        return "-"
+    best = f" ({times.best:.3f})" if len(times.runs) > 1 else ""
+    return f"{times.median:.3f}{best}" + (f" {unit}" if unit != "s" else "")
+
+
+def share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    goal = "-" if row.goal is None else f"{row.goal:.2f}"
     met = {None: "-", True: "yes", False: "no"}[row.met]
-    ratios = (f"{row.ratio:.2f}", f"{row.ratio_of_best:.2f}")
     met += f": {row.wrong}" if row.wrong else ""
-    return row.what, seconds(row.ours), seconds(row.theirs), row.against, *ratios, goal, met
+    numbers = (share(row.ratio), share(row.ratio_of_best), share(row.goal))
+    return row.what, amount(row.ours, row.unit), amount(row.theirs, row.unit), row.against, *numbers, met
 
 
 def line(values: Sequence[str]) -> str:
     return "  ".join(value.ljust(width) for value, width in zip(values, WIDTHS, strict=True)).rstrip()
 
 
-def times_data(times: Times) -> dict[str, object]:
-    return {"median": times.median, "best": times.best, "runs": times.runs}
+def times_data(times: Times | None) -> dict[str, object] | None:
+    return {"median": times.median, "best": times.best, "runs": times.runs} if times else None
 
 
 def row_data(row: Row) -> dict[str, object]:
     return {
         "group": row.group,
         "what": row.what,
+        "unit": row.unit,
         "ours": times_data(row.ours),
         "against": row.against,
         "theirs": times_data(row.theirs),
@@ -448,34 +297,42 @@ def memory() -> str | None:
     return shared if not os.environ.get("TMPDIR") and os.access(shared, os.W_OK) else None
 
 
-def measure(only: str | None, show: Callable[[Row], None]) -> list[Row]:
+def measure(names: Sequence[str], show: Callable[[Row], None]) -> list[Row]:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="fleet-bench-", dir=memory()) as scratch:
         bench = Bench(Path(scratch))
         (bench.scratch / "home").mkdir()
-        for name, group in GROUPS.items():
-            if only in (None, name):
-                for row in group(bench):
-                    show(row)
-                    rows.append(row)
+        for name in names:
+            for row in GROUPS[name](bench):
+                show(row)
+                rows.append(row)
     return rows
+
+
+def chosen(asked: Sequence[str]) -> list[str]:
+    """The groups that were asked for, each once and in their order; all of them when none was."""
+    wanted = {name for word in asked for name in PLANES.get(word, (word,))}
+    return [name for name in GROUPS if not wanted or name in wanted]
 
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench", description="How fast fleet is beside other programs.")
-    parser.add_argument("--only", choices=GROUPS, help="one group of rows")
+    names = [*PLANES, *GROUPS]
+    parser.add_argument("rows", nargs="*", metavar="ROWS", help=f"only these: {', '.join(names)}")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     given = parser.parse_args(argv)
+    if unknown := sorted(set(given.rows) - set(names)):
+        parser.error(f"there are no rows {', '.join(unknown)}; there are {', '.join(names)}")
     try:
         prepare()
         allow_files()
         if not given.json:
-            print(f"seconds: median (best run); Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+            print(f"seconds, or as it says: median (best run); Python {sys.version.split()[0]}, {os.cpu_count()} cores")
             print(line(HEADS), flush=True)
         show: Callable[[Row], None] = (
             (lambda _: None) if given.json else lambda row: print(line(cells(row)), flush=True)
         )
-        rows = measure(given.only, show)
+        rows = measure(chosen(given.rows), show)
     except (BenchError, parts.PartError, subprocess.TimeoutExpired) as problem:
         print(f"bench: {problem}", file=sys.stderr)
         return 1

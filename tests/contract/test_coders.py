@@ -22,7 +22,8 @@ import parts
 from fleet.coders import Coder, Command, Declared, Job, find, instructions, names
 from fleet.coders.stream import LONGEST
 from fleet.core import BadConfig
-from fleet.core.work import Event, EventKind, Status, Task, Usage
+from fleet.core.task import Status, Task
+from fleet.core.work import Event, EventKind, Usage
 from standins.agent_desk import MODELS, Desk, desk
 from standins.agent_models import script, turns
 from standins.model_server import Asked, Call, Say

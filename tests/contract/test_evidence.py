@@ -1,4 +1,4 @@
-"""What really happened: the ledger, the journals and the receipts, with a real database, real files and the real git."""
+"""What really happened: the ledger, the journals, the receipts; with a real database, real files and the real git."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def test_what_is_saved_comes_back_whole_and_a_verdict_settles(tmp_path: Path) ->
     ledger = Ledger(tmp_path)
     begun = ledger.begin(NEW)
     full = replace(
-        begun, branch="b", base="c0", started=2.0, ended=3.5, cause="x\n\x1b", retry_after=1.5, session="s", resumed=True,
-        events=3, tokens=0, cost=0.25, tools={"Bash": 2}, limits=Limits(1.0, 2, 3), origins={"timeout": "task"}, offset=9,
+        begun, branch="b", base="c0", started=2.0, ended=3.5, cause="x\n\x1b", retry_after=1.5, session="s",
+        resumed=True, events=3, tokens=0, cost=0.25, tools={"Bash": 2}, limits=Limits(1.0, 2, 3),
+        origins={"timeout": "task"}, offset=9,
     )  # fmt: skip
     ledger.save(full)
     assert Ledger(tmp_path).get("t1.1") == full
@@ -129,7 +130,7 @@ def test_a_record_that_does_not_fit_on_the_disk_is_not_there_at_all(tmp_path: Pa
     path = tmp_path / "events.jsonl"
     journal = Journal(path)
     journal.append([{"id": 1}])
-    with files_of_at_most(40), pytest.raises(OSError, match="space|large"):
+    with files_of_at_most(40), pytest.raises(OSError, match=r"space|large"):
         journal.append([{"id": 2, "text": "x" * 100}])
     assert lines(path) == [{"id": 1}]
     assert journal.last == {"id": 1}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fleet.core import Kind, Model, Node
+from fleet.core.fleet import Kind, Model, Node
 from fleet.host.http import Cause, Http, Unanswered
 from fleet.nodes import State, Survey, find, survey
 from fleet.nodes.local import PORTS

@@ -19,7 +19,7 @@ import pytest
 import parts
 from fleet import tracker as room
 from fleet.core import BadConfig, FleetError, NotFound, ToolMissing, Unavailable
-from fleet.core.work import NewTask, Spec, Status
+from fleet.core.task import NewTask, Spec, Status
 from fleet.host import database, run
 from fleet.tracker import Tracker, envelope, local, spec
 from fleet.tracker.beads import Beads, check_version
@@ -294,7 +294,7 @@ def test_a_task_that_is_not_there_is_not_found(tracker: Tracker, add: Add) -> No
 WORKER = """
 import sys
 from pathlib import Path
-from fleet.core.work import NewTask
+from fleet.core.task import NewTask
 from fleet.tracker.local import Local
 tracker, actor = Local(Path(sys.argv[1]), patience=60), sys.argv[2]
 print("up", flush=True)

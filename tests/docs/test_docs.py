@@ -14,7 +14,7 @@ import pytest
 import reference
 from fleet.cli import WHERE, program
 from fleet.config import InvalidFleet, load, read
-from fleet.core import Kind
+from fleet.core.fleet import Kind
 from fleet.gateway.run import child_environment
 from fleet.generate import Change, litellm, target
 from fleet.host.http import Cause

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import parts
-from fleet.core import Agent, Fleet, Gateway, Kind, Model, Node, Provider
+from fleet.core.fleet import Agent, Fleet, Gateway, Kind, Model, Node, Provider
 from fleet.generate import codex, opencode
 from fleet.generate.targets import Target
 from standins.model_server import Answer, Asked, Call, Mind, Say, Server

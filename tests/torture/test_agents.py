@@ -83,7 +83,7 @@ def clinging(scene: Scene, kinds: tuple[str, ...], name: str = "", **limits: obj
 
 def test_aborts_and_limits_leave_nothing_alive(scene: Scene) -> None:
     scene.settings(max_concurrent=20)
-    aborted, limited = clinging(scene, KINDS, "a"), clinging(scene, (*KINDS, "leaves"), "b", timeout=3)
+    aborted, limited = clinging(scene, KINDS, "a"), clinging(scene, (*KINDS, "leaves"), "b", timeout="3s")
     scene.start()
     until(lambda: all(marked(mark) for mark in {**aborted, **limited}), 30, scene.said)
     began = time.monotonic()

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fleet.config.runtime import parse
-from fleet.core.work import Attempt, Ending, Spec, Status, Task, Verdict
+from fleet.core.task import Spec, Status, Task
+from fleet.core.work import Attempt, Ending, Verdict
 from fleet.supervisor.admit import Candidate, Room, admit, short_of_disk, wait
 from fleet.supervisor.choice import Choice, choose
 from fleet.supervisor.supervisor import is_stranded

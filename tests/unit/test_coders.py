@@ -13,7 +13,8 @@ import pytest
 from fleet.coders import OURS, Coder, Declared, claude, codex, find, instructions, names, opencode
 from fleet.coders.command import jsonl, text
 from fleet.core import BadConfig, NotFound
-from fleet.core.work import Event, EventKind, Status, Task, Usage
+from fleet.core.task import Status, Task
+from fleet.core.work import Event, EventKind, Usage
 
 MINE: dict[str, Coder] = {"mine": Declared("mine", ("my-agent",))}
 

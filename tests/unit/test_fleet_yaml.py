@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleet.config import InvalidFleet, json_schema, read
-from fleet.core import Fleet, Kind, Provider
-from fleet.core.fleet import ProjectLimits
+from fleet.core.fleet import Fleet, Kind, ProjectLimits, Provider
 
 GOOD = """\
 project:

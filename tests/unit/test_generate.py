@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.config import InvalidFleet, read
-from fleet.core import Fleet, Kind, Provider
+from fleet.core.fleet import Fleet, Kind, Provider
 from fleet.generate import claude, env, litellm
 
 FLEET = read(

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.core import Agent, Fleet, Gateway, Kind, Model, Node, Provider
+from fleet.core.fleet import Agent, Fleet, Gateway, Kind, Model, Node, Provider
 from fleet.generate import aider, codex, opencode
 from fleet.generate.base import NOTICE, File
 from fleet.generate.targets import Target

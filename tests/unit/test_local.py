@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.core import Kind, Node
+from fleet.core.fleet import Kind, Node
 from fleet.nodes import Found, ServedModel, pair, usual_places
 from fleet.nodes.local import bits_per_weight, weight
 from fleet.nodes.ollama import billions

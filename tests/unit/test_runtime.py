@@ -17,7 +17,8 @@ from fleet.config.runtime_schema import Concurrent, RuntimeFile
 from fleet.config.starter import starter
 from fleet.core import BadConfig
 from fleet.core.fleet import ProjectLimits
-from fleet.core.work import Limits, Spec
+from fleet.core.task import Spec
+from fleet.core.work import Limits
 
 FILE = Path("runtime.toml")
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs/guides/settings.md"
@@ -268,6 +269,8 @@ def test_a_running_supervisor_follows_the_file_and_survives_a_broken_one(tmp_pat
     assert (change.changed, change.before.max_concurrent, change.after.max_concurrent) == (True, 3, 5)
     assert not live.refresh().changed
     path.write_text("max_concurrent = \n")
+    assert live.refresh().problem is None, "somebody may still be writing"
+    settle(path)
     change = live.refresh()
     assert (change.changed, live.runtime.max_concurrent) == (False, 5)
     assert change.problem is not None
@@ -279,7 +282,28 @@ def test_a_running_supervisor_follows_the_file_and_survives_a_broken_one(tmp_pat
     assert "is gone" in change.problem.message
     assert (live.refresh().problem, live.runtime.max_concurrent) == (None, 5)
     path.write_text("max_concurrent = 6\n")
+    settle(path)
     assert live.refresh().after.max_concurrent == 6
+
+
+def settle(path: Path) -> None:
+    """Let the last change be a while ago."""
+    then = path.stat().st_mtime - 1
+    os.utime(path, (then, then))
+
+
+def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "runtime.toml"
+    path.write_text("max_concurrent = 5\n")
+    settle(path)
+    live = Live(path)
+    path.write_text("")
+    assert (live.refresh().problem, live.runtime.max_concurrent) == (None, 5)
+    settle(path)
+    change = live.refresh()
+    assert change.problem is not None
+    assert "is empty" in change.problem.message
+    assert live.runtime.max_concurrent == 5
 
 
 def test_a_change_that_puts_the_old_time_back_is_seen(tmp_path: Path) -> None:

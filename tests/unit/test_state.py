@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fleet.core.state import Told, tell
-from fleet.core.work import Attempt, Ending, State, Status, Task, Verdict
+from fleet.core.task import Status, Task
+from fleet.core.work import Attempt, Ending, State, Verdict
 
 TASK = Task("t1", "t", "", Status.OPEN, 2, 0.0)
 CLAIMED = replace(TASK, status=Status.IN_PROGRESS, assignee="fleet-x-1")

@@ -10,7 +10,7 @@ import pytest
 from fleet.app import doctor
 from fleet.app.models import judge
 from fleet.config import read
-from fleet.core import Fleet
+from fleet.core.fleet import Fleet
 from fleet.gateway.run import Status, child_environment
 from fleet.host.http import Cause
 from fleet.nodes import ServedModel, State, Survey

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleet.core.work import Attempt, Event, EventKind, Usage
 from fleet.supervisor import transcript
-from fleet.supervisor.attempts import session_of
+from fleet.supervisor.start import session_of
 from fleet.supervisor.transcript import Transcript, fold
 
 BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
@@ -47,13 +47,13 @@ def test_however_it_grows_every_line_comes_once(
 ) -> None:
     path = tmp_path_factory.mktemp("t") / "stdout"
     whole = b"".join(line + b"\n" for line in content)
-    source, seen, position = Transcript(path), list[tuple[bytes, int]](), 0
-    for cut in [*sorted(cuts), len(whole)]:
-        with path.open("ab") as file:
-            file.write(whole[position:cut])
-        position = max(position, min(cut, len(whole)))
-        seen += lines(source)
-    source.close()
+    seen, position = list[tuple[bytes, int]](), 0
+    with Transcript(path) as source:
+        for cut in [*sorted(cuts), len(whole)]:
+            with path.open("ab") as file:
+                file.write(whole[position:cut])
+            position = max(position, min(cut, len(whole)))
+            seen += lines(source)
     assert [line for line, _ in seen] == content
     assert [offset for _, offset in seen] == [len(b"\n".join(content[: n + 1])) + 1 for n in range(len(content))]
 
@@ -92,7 +92,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     ],
 )
 def test_one_event_makes_known(event: Event, facts: dict[str, object]) -> None:
-    assert fold(BASE, event, NOW) == replace(BASE, events=1, last_event=NOW, **facts)  # type: ignore[arg-type]
+    assert fold(BASE, event) == replace(BASE, **facts)  # type: ignore[arg-type]
 
 
 def test_what_is_known_adds_up() -> None:
@@ -107,18 +107,18 @@ def test_what_is_known_adds_up() -> None:
     ]
     known = BASE
     for event in events:
-        known = fold(known, event, NOW)
-    assert (known.events, known.session, known.tools) == (7, "s", {"Bash": 2})
+        known = fold(known, event)
+    assert (known.session, known.tools) == ("s", {"Bash": 2})
     assert (known.tokens, known.peak_context, known.error) == (142, 100, "once")
-    over = fold(known, Event(EventKind.RESULT, ok=True, total=Usage(500, 5)), NOW)
+    over = fold(known, Event(EventKind.RESULT, ok=True, total=Usage(500, 5)))
     assert (over.tokens, over.peak_context, over.error) == (505, 100, None), "the agent's own account overrules"
 
 
 def test_of_a_session_that_is_gone_on_with_only_what_is_new_counts() -> None:
     resumed = replace(BASE, tokens_before=100, cost_before=1.0)
-    over = fold(resumed, Event(EventKind.RESULT, ok=True, total=Usage(150, 20), cost=1.5), NOW)
+    over = fold(resumed, Event(EventKind.RESULT, ok=True, total=Usage(150, 20), cost=1.5))
     assert (over.tokens, over.session_tokens, over.cost, over.session_cost) == (70, 170, 0.5, 1.5)
-    less = fold(resumed, Event(EventKind.RESULT, ok=True, total=Usage(5, 5), cost=0.1), NOW)
+    less = fold(resumed, Event(EventKind.RESULT, ok=True, total=Usage(5, 5), cost=0.1))
     assert (less.tokens, less.cost) == (0, 0.0), "an account that makes no sense is not less than nothing"
 
 

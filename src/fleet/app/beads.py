@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from fleet.app.home import ensure_home, settings_path, wake
 from fleet.core import BadConfig, FleetError, ToolMissing
+from fleet.core.task import Spec
 from fleet.core.text import clean, nearest
-from fleet.core.work import Spec
 from fleet.host import run
 from fleet.tracker import arguments, beads, envelope, reserve, spec
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import keeper, tracker
+from fleet.app.add import add
 from fleet.app.home import SETTINGS
-from fleet.app.tasks import Desk, Row, add, rows
+from fleet.app.tasks import Desk, Row, rows
 from fleet.config import runtime as settings
 from fleet.core import FleetError
-from fleet.core.work import NewTask, Spec, State
+from fleet.core.task import NewTask, Spec
+from fleet.core.work import State
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, process
 from fleet.host.run import run
@@ -57,7 +59,7 @@ def demo(coder: str, see: Callable[[list[Row]], None]) -> Shown:
         desk, repository = _prepare(Path(scratch), coder)
         for new in TASKS:
             if coder == SCRIPTED or new.title != LIAR:
-                add(desk, new, Spec(cwd=str(repository), attempts=1 if new.title == LIAR else None))
+                add(new, Spec(cwd=str(repository), attempts=1 if new.title == LIAR else None), desk.home)
         with _supervisor(desk) as child:
             waited = 0.0
             while process.ended(child, LOOK_EVERY) is None and waited < LONGEST:

@@ -12,7 +12,7 @@ from pathlib import Path
 from fleet.app.files import generate
 from fleet.app.models import FleetStatus, discover, status
 from fleet.config import read
-from fleet.core import Fleet
+from fleet.core.fleet import Fleet
 from fleet.generate.write import Step
 from fleet.host.http import Http
 from fleet.nodes import Survey

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from fleet import nodes
 from fleet.app import files as project_files
 from fleet.config import load
-from fleet.core import Fleet, Kind, Model, Node, Provider
+from fleet.core.fleet import Fleet, Kind, Model, Node, Provider
 from fleet.gateway import environment, keys, run
 from fleet.generate import env
 from fleet.host import machine

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from fleet.core import Fleet, FleetError, NotFound
+from fleet.core import FleetError, NotFound
+from fleet.core.fleet import Fleet
 from fleet.gateway import keys
 from fleet.generate import TARGETS, Change, File, gateway_file, manifest, render, target, write
 from fleet.generate.write import difference

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fleet.core import Fleet, FleetError
+from fleet.core import FleetError
+from fleet.core.fleet import Fleet
 from fleet.gateway import direct, run
 from fleet.gateway.direct import Direct
 from fleet.gateway.run import Status

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fleet import nodes
-from fleet.core import Fleet, Model, NotFound, Route
+from fleet.core import NotFound
+from fleet.core.fleet import Fleet, Model, Route
 from fleet.core.text import clean, nearest
 from fleet.gateway import direct, run
 from fleet.host import files

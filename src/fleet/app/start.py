@@ -13,7 +13,8 @@ from fleet.app import settings
 from fleet.app.home import ensure_home, settings_path
 from fleet.config import json_schema, read, runtime
 from fleet.config.runtime_schema import TrackerName
-from fleet.core import FleetError, Kind, Node, ToolMissing
+from fleet.core import FleetError, ToolMissing
+from fleet.core.fleet import Kind, Node
 from fleet.generate.yaml import dump_for_people
 from fleet.host import files, machine
 

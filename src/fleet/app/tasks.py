@@ -12,7 +12,8 @@ from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.config import runtime as settings
 from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.state import tell
-from fleet.core.work import Attempt, NewTask, Spec, State, Status, Task, task_id
+from fleet.core.task import Spec, Status, Task, task_id
+from fleet.core.work import Attempt, State
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
 from fleet.supervisor.choice import LOCK, attempt_directory, choose
@@ -82,39 +83,15 @@ class Desk:
     problem: BadConfig | None = None
 
     @classmethod
-    def open(cls, *, strict: bool = False) -> Desk:
-        """The desk of this home. Unless strict, settings that cannot be read are no reason not to look or to abort."""
+    def open(cls) -> Desk:
+        """The desk of this home. Settings that cannot be read are no reason not to look, or not to abort."""
         home = ensure_home()
         path, problem = home / SETTINGS, None
         try:
             runtime = settings.read(path)
         except BadConfig as said:
-            if strict:
-                raise
             runtime, problem = settings.salvage(path), said
         return cls(home, runtime, tracker.open(home, runtime.tracker), Ledger(home), problem)
-
-
-def add(desk: Desk, new: NewTask, spec: Spec) -> Task:
-    """Put a task in the queue, and wake the supervisor."""
-    if not Path(spec.cwd).is_dir():
-        raise BadConfig(f"the directory {spec.cwd} does not exist", hint="fleet add --cwd DIRECTORY …")
-    if spec.coder is not None:
-        _must_know(desk, spec.coder)
-    made = desk.tracker.add(new, lambda task: tracker.spec.write(desk.home, task, spec))
-    wake(desk.home)
-    return made
-
-
-def _must_know(desk: Desk, coder: str) -> None:
-    known = desk.runtime.known_coders
-    if coder not in known:
-        from fleet.core.text import clean, nearest
-
-        raise BadConfig(
-            f"there is no coder {clean(coder)!r}{nearest(coder, known)}; there are {', '.join(known)}",
-            hint="a coder of your own: fleet config set 'coders.NAME.argv=[\"my-agent\"]'",
-        )
 
 
 def rows(desk: Desk, *, everything: bool) -> list[Row]:

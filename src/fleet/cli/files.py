@@ -9,7 +9,8 @@ import click
 
 from fleet.cli.models import open_fleet
 from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk
-from fleet.core import BadConfig, Fleet
+from fleet.core import BadConfig
+from fleet.core.fleet import Fleet
 from fleet.core.text import clean as clean_text
 from fleet.core.text import nearest
 

@@ -25,7 +25,8 @@ from fleet.cli.show import (
     warn,
 )
 from fleet.config import load
-from fleet.core import Fleet, FleetError
+from fleet.core import FleetError
+from fleet.core.fleet import Fleet
 from fleet.core.text import clean
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import queue
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from fleet.app.run import Running
 
 QUIET = {"engine said"}
+MOST_UNSAID = 10_000
+LAST_WORDS = 1.0
 
 
 @click.group(invoke_without_command=True)
@@ -64,8 +67,38 @@ def _supervise(coder: str | None, once: bool, drain: bool, as_json: bool) -> Non
         refresh = terminal.enter_context(screen(live))
         if live:
             threading.Thread(target=_table, args=(refresh,), daemon=True).start()
-        hear = (lambda record: None) if live else _print_json if as_json else _print
+        hear = terminal.enter_context(_Voice(_ignore if live else _print_json if as_json else _print))
         supervise(mode, coder, hear, farewell=terminal.close)
+
+
+class _Voice:
+    """Says things in a thread of its own: a reader that is slow, stopped or gone must not hold up the supervisor."""
+
+    def __init__(self, say: Callable[[Mapping[str, object]], None]) -> None:
+        self._say = say
+        self._waiting: queue.Queue[Mapping[str, object]] = queue.Queue(MOST_UNSAID)
+        self._thread = threading.Thread(target=self._speak, daemon=True)
+
+    def __enter__(self) -> _Voice:
+        self._thread.start()
+        return self
+
+    def __call__(self, record: Mapping[str, object]) -> None:
+        with suppress(queue.Full):  # the log file has it all
+            self._waiting.put_nowait(record)
+
+    def __exit__(self, *_: object) -> None:
+        self({})
+        self._thread.join(LAST_WORDS)
+
+    def _speak(self) -> None:
+        with suppress(OSError, ValueError):
+            while record := self._waiting.get():
+                self._say(record)
+
+
+def _ignore(record: Mapping[str, object]) -> None:
+    """The table shows it."""
 
 
 def _table(refresh: object) -> None:

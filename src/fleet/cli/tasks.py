@@ -38,16 +38,15 @@ def add(
     model: str | None, check: str | None, timeout: str | None, attempts: int | None, output: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Put one task in the queue. It is worked on where you are now, unless --cwd says otherwise."""
-    from fleet.app.tasks import Desk
-    from fleet.app.tasks import add as put
-    from fleet.core.work import NewTask, Spec
+    from fleet.app.add import add as put
+    from fleet.core.task import NewTask, Spec
 
     spec = Spec(
         cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=check,
         timeout=_seconds(timeout), attempts=attempts, output=_size(output),
     )  # fmt: skip
     said = sys.stdin.read(MOST_TEXT) if description == "-" else description
-    made = put(Desk.open(strict=True), NewTask(title, said, priority, after), spec)
+    made = put(NewTask(title, said, priority, after), spec)
     if as_json:
         data({"id": made.id, "title": made.title, "cwd": spec.cwd})
     else:
@@ -64,15 +63,19 @@ def _desk() -> Desk:
 
 
 def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
     from fleet.config.units import seconds
 
-    return None if text is None else _unit("--timeout", text, seconds)
+    return _unit("--timeout", text, seconds)
 
 
 def _size(text: str | None) -> int | None:
+    if text is None:
+        return None
     from fleet.config.units import size
 
-    return None if text is None else int(_unit("--output", text, size))
+    return int(_unit("--output", text, size))
 
 
 def _unit(option: str, text: str, read: object) -> float:

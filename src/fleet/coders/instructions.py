@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-from fleet.core.work import Task
+from fleet.core.task import Task
 
 RULES = """\
 How to work:

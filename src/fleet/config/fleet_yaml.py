@@ -11,8 +11,8 @@ from fleet.config.problems import Document, InvalidFile, Path, dotted
 from fleet.config.schema import AGENT_NAME, AgentPart, FleetFile, GatewayPart, LimitsPart, ModelPart, NodePart
 from fleet.config.shape import fill
 from fleet.config.units import seconds, size
-from fleet.core import Agent, BadConfig, Fleet, Gateway, Kind, Model, Node, NotFound, Provider
-from fleet.core.fleet import ProjectLimits
+from fleet.core import BadConfig, NotFound
+from fleet.core.fleet import Agent, Fleet, Gateway, Kind, Model, Node, ProjectLimits, Provider
 from fleet.core.text import clean, has_controls, nearest
 from fleet.host import files
 

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from fleet.config.runtime import Runtime
 from fleet.core.fleet import ProjectLimits
-from fleet.core.work import Limits, Spec
+from fleet.core.task import Spec
+from fleet.core.work import Limits
 
 FLEET_YAML = "fleet.yaml"
 Number = TypeVar("Number", int, float)

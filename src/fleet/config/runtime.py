@@ -32,6 +32,7 @@ from fleet.host import files
 NAME = "runtime.toml"
 MAX_BYTES = 64 * 1024
 SETTLED = 2_000_000_000  # nanoseconds; a file changed later than that may change again within one tick of its clock
+QUIET = 500_000_000  # nanoseconds without a change
 MEND = "fleet config edit"
 
 
@@ -208,16 +209,23 @@ class Live:
     def refresh(self) -> Change:
         """Look whether the file changed. A broken or vanished file changes nothing, and is reported once."""
         before, seen = self.runtime, _signature(self.path)
-        if seen == self._seen:
+        if seen == self._seen or self._is_being_written(seen):
             return Change(before, before)
         try:
             if seen is None:
                 raise BadConfig(f"{self.path} is gone; the settings stay as they were", hint="fleet init --home-only")
+            if seen[1] == 0:
+                raise BadConfig(f"{self.path} is empty; the settings stay as they were", hint=MEND)
             self._seen, self.runtime = seen, read(self.path)
         except BadConfig as problem:
             return Change(before, before, self._new(problem))
         self._problem = None
         return Change(before, self.runtime)
+
+    def _is_being_written(self, seen: tuple[int, ...] | None) -> bool:
+        """Whether the same file was changed a moment ago: many editors empty a file before they fill it."""
+        same = seen is not None and self._seen is not None and seen[0] == self._seen[0]
+        return same and seen is not None and 0 <= time.time_ns() - seen[2] < QUIET
 
     def _new(self, problem: BadConfig) -> BadConfig | None:
         known, self._problem = self._problem, problem.message

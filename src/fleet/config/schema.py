@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from fleet.config.shape import Part
 from fleet.config.units import Attempts, Duration, Size
-from fleet.core import Kind, Provider
+from fleet.core.fleet import Kind, Provider
 from fleet.core.text import has_controls
 
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

@@ -1,21 +1,5 @@
-"""Nouns and errors; the standard library only."""
+"""Nouns and errors; the standard library only. The nouns of a plane are in modules of their own: `fleet`, `work`."""
 
 from fleet.core.errors import BadConfig, FleetError, NotFound, ToolMissing, Unavailable
-from fleet.core.fleet import Agent, Fleet, Gateway, Kind, Model, Node, Provider, Route, is_loopback
 
-__all__ = [
-    "Agent",
-    "BadConfig",
-    "Fleet",
-    "FleetError",
-    "Gateway",
-    "Kind",
-    "Model",
-    "Node",
-    "NotFound",
-    "Provider",
-    "Route",
-    "ToolMissing",
-    "Unavailable",
-    "is_loopback",
-]
+__all__ = ["BadConfig", "FleetError", "NotFound", "ToolMissing", "Unavailable"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.core.work import Attempt, State, Status, Task, Verdict
+from fleet.core.task import Status, Task
+from fleet.core.work import Attempt, State, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ class Work(Protocol):
     def over(self, attempt: str) -> None:
         """The attempt needs nothing more."""
 
+    def waits(self, attempt: str, problem: str) -> None:
+        """A step cannot be done now, and is tried again."""
+
     def cannot_go_on(self, problem: str) -> None:
         """The engine cannot write what it must remember: this process is of no more use, and must end here."""
 
@@ -36,6 +39,9 @@ class Engine(Protocol):
 
     async def unfinished(self) -> set[str]:
         """The attempts that were begun and are not over, those of an earlier process included."""
+
+    async def gave_up(self) -> set[str]:
+        """The attempts that were begun and will never be carried on: by a fault of ours in an earlier version."""
 
     async def rest(self) -> None:
         """Cost little from now on, if the attempts of an earlier process have all been found."""

@@ -6,15 +6,16 @@ disk and of backoff, which the dispatcher answers, and a queue that is polled is
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID
+from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, _workflow_commands
 from sqlalchemy import Connection, event
 from sqlalchemy.engine import Engine as SqlEngine
 from sqlalchemy.engine import ExceptionContext
@@ -27,13 +28,13 @@ from fleet.engine.base import Engine, Work
 # every upgrade would strand what was running.
 STEPS_VERSION = "1"
 UNFINISHED = ["PENDING", "ENQUEUED"]
+GIVEN_UP = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 WAIT = 0.1
 REST = 60.0
 AGAIN = 2.0
-PATIENCE = 10**6
 T = TypeVar("T")
 _launching = threading.Event()
-P = ParamSpec("P")
+Act = Callable[..., Coroutine[Any, Any, None]]
 
 
 class Durable:
@@ -57,9 +58,12 @@ class Durable:
             "notification_listener_polling_interval_sec": REST,
         }
         self._dbos = DBOS(config=config)
-        self._attempt = _workflow(work)
+        self._begun: set[str] = set()  # carried by this process now
+        self._expected: set[str] | None = None  # left by an earlier process
+        self._attempt = _workflow(work, self._begun)
         self._resting = False
         self._poll(WAIT)
+        _workflow_commands._SWEEP_POLLING_INTERVAL_SEC = REST  # no attempt has a deadline of DBOS's: its keeper has it
         DBOS.launch()
         _launching.clear()
 
@@ -68,12 +72,19 @@ class Durable:
             await _or_unavailable(DBOS.start_workflow_async(self._attempt, attempt))
 
     async def unfinished(self) -> set[str]:
-        return await self._named(UNFINISHED)
+        found = await self._named(UNFINISHED)
+        if self._expected is None:
+            self._expected = found - self._begun
+        return found
+
+    async def gave_up(self) -> set[str]:
+        return await self._named(GIVEN_UP)
 
     async def rest(self) -> None:
-        if not self._resting and not await self._named(["ENQUEUED"]):
-            self._resting = True
-            self._poll(REST)
+        if not self._resting and self._expected is not None:
+            still = await self._named(UNFINISHED)
+            self._resting = not (self._expected & still) - self._begun
+            self._poll(REST if self._resting else WAIT)
 
     async def _named(self, states: list[str]) -> set[str]:
         found = await _or_unavailable(DBOS.list_workflows_async(status=states, load_input=False, load_output=False))
@@ -84,10 +95,10 @@ class Durable:
             self._dbos._registry.get_internal_queue()._polling_interval_sec = seconds
 
 
-def _workflow(work: Work) -> Callable[[str], Coroutine[Any, Any, None]]:
+def _workflow(work: Work, begun: set[str]) -> Callable[[str], Coroutine[Any, Any, None]]:
     """The attempt as DBOS runs it: read this aloud to know what becomes of a task."""
-    prepare, run, verify = _step(work.prepare), _step(work.run), _step(work.verify)
-    broke, settle = _step(work.broke), _step(work.settle, whatever=True)
+    prepare, run, verify = _step(work, work.prepare), _step(work, work.run), _step(work, work.verify)
+    broke, settle = _step(work, work.broke, Exception), _step(work, work.settle, Exception)
 
     async def carry(name: str) -> None:
         try:
@@ -102,29 +113,32 @@ def _workflow(work: Work) -> Callable[[str], Coroutine[Any, Any, None]]:
 
     @DBOS.workflow(name="attempt", max_recovery_attempts=None)
     async def attempt(name: str) -> None:
+        begun.add(name)
         try:
             await carry(name)
-        except SQLAlchemyError as problem:
-            work.cannot_go_on(str(problem))
+        except Exception as problem:  # an attempt that is not settled must never count as finished
+            work.cannot_go_on(f"{type(problem).__name__}: {problem}")
+        begun.discard(name)
         work.over(name)
 
     return attempt
 
 
-def _step(act: Callable[P, Coroutine[Any, Any, None]], *, whatever: bool = False) -> Callable[P, Awaitable[None]]:
-    """A checkpoint, done again for as long as what it needs does not answer, or whatever goes wrong."""
+def _step(work: Work, act: Act, waits_for: type[Exception] = Unavailable) -> Act:
+    """A checkpoint, done again for as long as what it needs does not answer.
 
-    async def step(*args: P.args, **named: P.kwargs) -> None:
-        await act(*args, **named)
+    DBOS could try again by itself, but keeps every failure with its frames for as long as it goes on.
+    """
 
-    return DBOS.step(
-        name=act.__name__,
-        retries_allowed=True,
-        max_attempts=PATIENCE,
-        interval_seconds=AGAIN,
-        backoff_rate=1.0,
-        should_retry=lambda problem: whatever or isinstance(problem, Unavailable),
-    )(step)
+    async def step(name: str, *more: str) -> None:
+        while True:
+            try:
+                return await act(name, *more)
+            except waits_for as problem:
+                work.waits(name, f"{act.__name__}: {problem}")
+            await asyncio.sleep(AGAIN)
+
+    return DBOS.step(name=act.__name__)(step)
 
 
 async def _or_unavailable(asked: Coroutine[Any, Any, T]) -> T:

@@ -9,6 +9,8 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fleet.host import files
+
 TAIL = 64 * 1024
 Record = Mapping[str, object]
 
@@ -20,7 +22,7 @@ def _open(path: Path) -> int:
     except OSError as problem:
         if problem.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
-        os.rename(path, path.with_name(f".{path.name}.{os.urandom(4).hex()}"))
+        files.put_aside(path)
         return os.open(path, flags, 0o600)
 
 
@@ -37,7 +39,7 @@ class Journal:
         self._fd = _open(path)
         if not _is_ours(self._fd):
             os.close(self._fd)
-            os.rename(path, path.with_name(f".{path.name}.{os.urandom(4).hex()}"))
+            files.put_aside(path)
             self._fd = _open(path)
         self.last = self._mend()
 
@@ -55,6 +57,10 @@ class Journal:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if records:
             self.last = records[-1]
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
 
     def close(self) -> None:
         os.close(self._fd)

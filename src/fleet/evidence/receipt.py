@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -122,7 +121,7 @@ def save(path: Path, value: Receipt | Snapshot) -> None:
     try:
         files.write(path, content, files.PRIVATE)
     except IsADirectoryError:  # an agent's joke
-        os.rename(path, path.with_name(f".{path.name}.{os.urandom(4).hex()}"))
+        files.put_aside(path)
         files.write(path, content, files.PRIVATE)
 
 

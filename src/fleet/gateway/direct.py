@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from fleet.core import Fleet, Model
+from fleet.core.fleet import Fleet, Model
 from fleet.host.http import Cause, Http, Unanswered
 from fleet.nodes.anthropic import headers
 

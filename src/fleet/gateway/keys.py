@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from fleet.core import Fleet, FleetError
+from fleet.core import FleetError
+from fleet.core.fleet import Fleet
 from fleet.host import files
 
 NAME = "master.key"

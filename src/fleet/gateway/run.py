@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fleet.core import Fleet, FleetError, NotFound
+from fleet.core import FleetError, NotFound
+from fleet.core.fleet import Fleet
 from fleet.core.text import clean
 from fleet.gateway import environment, keys
 from fleet.generate import gateway_file, litellm

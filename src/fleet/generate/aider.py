@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fleet.core import Fleet, Model
+from fleet.core.fleet import Fleet, Model
 from fleet.generate import yaml
 from fleet.generate.base import NOTICE, File
 from fleet.generate.endpoint import api_url, contexts, longest_answer

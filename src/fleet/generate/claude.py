@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.core import Agent, Fleet
+from fleet.core.fleet import Agent, Fleet
 from fleet.generate.base import NOTICE, File
 from fleet.generate.roles import defaults
 from fleet.generate.yaml import front_matter

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomlkit
 from tomlkit.items import String
 
-from fleet.core import Agent, Fleet
+from fleet.core.fleet import Agent, Fleet
 from fleet.generate.base import NOTICE, File
 from fleet.generate.endpoint import api_url, contexts, key_env
 from fleet.generate.roles import defaults

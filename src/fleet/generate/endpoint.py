@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.core import Fleet
+from fleet.core.fleet import Fleet
 
 
 def api_url(fleet: Fleet) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from fleet.core import Fleet
+from fleet.core.fleet import Fleet
 from fleet.generate.base import NOTICE, File
 
 PATH = ".env.subagent-fleet"

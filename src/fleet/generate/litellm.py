@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fleet.core import Fleet, Kind, Model, Node
+from fleet.core.fleet import Fleet, Kind, Model, Node
 from fleet.generate.base import NOTICE, File
 from fleet.generate.roles import defaults
 from fleet.generate.yaml import dump

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fleet.core import Agent, Fleet
+from fleet.core.fleet import Agent, Fleet
 from fleet.generate.base import NOTICE, File
 from fleet.generate.endpoint import api_url, contexts, key_env, longest_answer
 from fleet.generate.roles import defaults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.core import Fleet, Model
+from fleet.core.fleet import Fleet, Model
 
 HEAVY_ROLES = ("implementer", "coder", "reviewer")
 SMALL_ROLES = ("summarizer", "planner", "explorer")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
-from fleet.core import Fleet
+from fleet.core.fleet import Fleet
 from fleet.generate import env, litellm
 from fleet.generate.base import File
 

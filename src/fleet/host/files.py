@@ -141,6 +141,18 @@ def private_dir(path: Path) -> Path:
     return path
 
 
+def put_aside(path: Path) -> None:
+    """Move whatever stands at a path out of the way; nothing is lost, and nothing of it is used."""
+    if os.path.lexists(path):
+        os.rename(path, path.with_name(f".{path.name}.{os.urandom(4).hex()}"))
+
+
+def fresh_dir(path: Path) -> Path:
+    """An empty directory only its owner can enter, whatever stood in its place."""
+    put_aside(path)
+    return private_dir(path)
+
+
 def home() -> Path:
     """$FLEET_HOME, where fleet keeps what belongs to this machine."""
     return Path(os.environ.get("FLEET_HOME") or Path.home() / ".fleet").expanduser()

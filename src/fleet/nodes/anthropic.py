@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.core import Model, Node
+from fleet.core.fleet import Model, Node
 from fleet.host.http import Http, Unanswered
 from fleet.nodes.base import Backend, LoadedModel, ServedModel, api_key, listed, text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from fleet.core import Model, Node
+from fleet.core.fleet import Model, Node
 from fleet.core.text import clean
 from fleet.host.http import Cause, Http, Unanswered
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fleet.core import Kind, Node
+from fleet.core.fleet import Kind, Node
 from fleet.host.http import Http, Unanswered
 from fleet.nodes.base import ServedModel, State
 from fleet.nodes.ollama import billions

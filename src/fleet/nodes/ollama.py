@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fleet.core import Model, Node
+from fleet.core.fleet import Model, Node
 from fleet.host.http import Answer, Cause, Http, Unanswered
 from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, get, listed, same_name, text
 

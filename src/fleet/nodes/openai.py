@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.core import Kind, Model, Node
+from fleet.core.fleet import Kind, Model, Node
 from fleet.host.http import Http
 from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, get, listed, same_name, text
 from fleet.nodes.ollama import billions

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fleet.core import Fleet, Kind, Model, Node
+from fleet.core.fleet import Fleet, Kind, Model, Node
 from fleet.host import machine
 from fleet.host.http import Http, Unanswered
 from fleet.nodes.anthropic import Anthropic

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fleet.core.work import Attempt, Task, Verdict
+from fleet.core.task import Task
+from fleet.core.work import Attempt, Verdict
 
 LEAST_SHARE = 0.05
 

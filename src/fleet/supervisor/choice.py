@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.config.runtime import Runtime
-from fleet.core.work import Attempt, Spec
+from fleet.core.task import Spec
+from fleet.core.work import Attempt
 
 LOCK = "supervisor.lock"
 

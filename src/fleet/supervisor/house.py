@@ -39,5 +39,13 @@ class House:
     def task_directory(self, task: str) -> Path:
         return self.home / "tasks" / task
 
+    def artifacts(self, task: str) -> Path:
+        """Where the agents of a task keep their notes."""
+        return self.task_directory(task) / "artifacts"
+
     def attempt_directory(self, attempt: Attempt) -> Path:
         return attempt_directory(self.home, attempt)
+
+    def earlier(self, attempt: Attempt) -> list[Attempt]:
+        """The attempts at the same task before this one."""
+        return [one for one in self.ledger.of(attempt.task) if one.number < attempt.number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ class Log:
         self._home = home
         self._hear = hear
         self._now = now
+        self._turn = threading.Lock()  # steps of several attempts speak at once, each from a thread of its own
         self._day = ""
         self._journal: Journal | None = None
 
@@ -31,9 +33,10 @@ class Log:
         record = {"at": round(self._now(), 3), "level": level, "event": event}
         record |= {"task": task} if task else {}
         record |= {name: value for name, value in facts.items() if value is not None}
-        self._write(record)
-        if task:
-            self._note(task, record)
+        with self._turn:
+            self._write(record)
+            if task:
+                self._note(task, record)
         self._hear(record)
 
     def _write(self, record: Record) -> None:

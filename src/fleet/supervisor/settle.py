@@ -1,134 +1,110 @@
-"""What an ending means for the task: a pure function of the facts."""
+"""Step four: the verdict is written down, and the tracker is told."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import replace
 
-from fleet.core.text import clean
-from fleet.core.work import Ending, Verdict
-from fleet.evidence.receipt import Check, Process, Result
+from fleet import tracker
+from fleet.core import NotFound
+from fleet.core.task import Status
+from fleet.core.work import Attempt, Ending, Verdict
+from fleet.evidence import ledger
+from fleet.evidence.receipt import QUESTIONS, Process, Receipt, load_receipt, save
+from fleet.host import files
+from fleet.supervisor.house import House
+from fleet.supervisor.verdict import Facts, judge, last_question
 
-LONGEST_WAIT = 600.0
-MOST_LOST = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known when an attempt has ended. `error` is what the agent itself reported as its failure."""
-
-    process: Process
-    result: Result | None = None
-    check: Check | None = None
-    error: str | None = None
-    question: str | None = None
-    failures: int = 0  # in a row, before this one
-    lost: int = 0  # in a row, before this one
-    attempts: int = 3
-    backoff: float = 10.0
+STDERR = 1024 * 1024
+LONGEST_QUESTIONS = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    ending: Ending
-    verdict: Verdict
-    cause: str
-    retry_after: float = 0.0
+def decide(house: House, attempt: Attempt) -> Attempt:
+    """The attempt with its verdict."""
+    receipt = load_receipt(house.attempt_directory(attempt) / "receipt.json")
+    earlier = house.earlier(attempt)
+    judged = judge(
+        Facts(
+            process=_believed(house, attempt, receipt),
+            result=receipt.result if receipt else None,
+            check=receipt.check if receipt else None,
+            error=attempt.error,
+            question=_question(house, attempt, receipt),
+            failures=ledger.failures(earlier),
+            lost=ledger.lost(earlier),
+            attempts=(attempt.limits or house.runtime.limits).attempts,
+            backoff=house.runtime.backoff,
+        )
+    )
+    return replace(
+        attempt,
+        ending=judged.ending,
+        verdict=judged.verdict,
+        cause=judged.cause,
+        retry_after=judged.retry_after,
+        ended=attempt.ended or house.now(),
+    )
 
 
-def settle(facts: Facts) -> Settled:
-    """Say what becomes of the task: an agent's word alone never closes it."""
-    ending, cause = ended(facts)
-    match ending:
-        case Ending.CANCELLED:
-            return Settled(ending, Verdict.CANCELLED, cause)
-        case Ending.QUESTION:
-            return Settled(ending, Verdict.ASKED, cause)
-        case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT if facts.lost + 1 < MOST_LOST:
-            return Settled(ending, Verdict.RETRY, cause)
-        case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT:
-            return Settled(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
-        case Ending.NOT_STARTED:
-            return Settled(ending, Verdict.FAILED, cause)
-        case Ending.FINISHED if facts.check is None or facts.check.passed:
-            return Settled(ending, Verdict.ACCEPTED, cause)
-    refused = ending is Ending.FINISHED
-    if facts.failures + 1 < facts.attempts:
-        return Settled(ending, Verdict.RETRY, cause, wait(facts.failures, facts.backoff))
-    tried = f"{facts.attempts} attempts" if facts.attempts > 1 else "1 attempt"
-    return Settled(ending, Verdict.REFUSED if refused else Verdict.FAILED, f"{cause}; gave up after {tried}")
-
-
-def ended(facts: Facts) -> tuple[Ending, str]:
-    """How the attempt ended, and why in one sentence."""
-    process = facts.process
-    match process.cause:
-        case "broke":
-            return Ending.CRASHED, process.error or "fleet itself failed"
-        case "exited":
-            return _exited(facts)
-        case cause:
-            return Ending(cause), process.error or cause
-
-
-def _exited(facts: Facts) -> tuple[Ending, str]:
-    process = facts.process
-    if process.signal is not None:
-        return Ending.CRASHED, f"the agent was ended by signal {process.signal}"
-    if process.code != 0:
-        return Ending.CRASHED, f"the agent exited with {process.code}{_because(facts.error)}"
-    if facts.error is not None:
-        return Ending.CRASHED, f"the agent exited with 0 and reported a failure{_because(facts.error)}"
-    if facts.question is not None:
-        return Ending.QUESTION, facts.question
-    if facts.result is not None and facts.result.effect is False:
-        return Ending.NO_EFFECT, f"the agent exited with 0 and {_amiss(facts.result)}"
-    if facts.check is not None and facts.check.lost:
-        return Ending.LOST, f"its check could not be run: {facts.check.cause}"
-    if facts.check is not None and not facts.check.passed:
-        return Ending.FINISHED, f"the check failed: {facts.check.cause}"
-    return Ending.FINISHED, done(facts.result)
-
-
-def last_question(text: str) -> str | None:
-    """The last `## Q:` of a Q&A.md that has no `## A:` below it."""
-    asked, _, rest = text.rpartition("## Q:")
-    if not asked and not text.startswith("## Q:"):
+def _question(house: House, attempt: Attempt, receipt: Receipt | None) -> str | None:
+    """What the agent asked in this attempt: the last question in its Q&A.md."""
+    if receipt is None or QUESTIONS not in (receipt.result.artifacts or ()):
         return None
-    if "## A:" in rest:
-        return None
-    return clean(" ".join(rest.split()), 300) or "it asks, and does not say what"
+    text = files.read_end(house.artifacts(attempt.task) / QUESTIONS, LONGEST_QUESTIONS) or b""
+    return last_question(text.decode(errors="replace"))
 
 
-def done(result: Result | None) -> str:
-    """What was done, in a few words."""
-    if result is None:
-        return "what it did is unknown"
-    parts = []
-    if result.commits:
-        parts.append(_several(len(result.commits), "commit"))
-    if result.changes:
-        parts.append(f"{_several(len(result.changes), 'file')} changed")
-    if result.uncommitted:
-        parts.append(f"{_several(len(result.uncommitted), 'file')} not committed")
-    if result.artifacts and not parts:
-        parts.append("notes only")
-    if result.shared and parts != ["notes only"]:
-        parts.append(f"some of it perhaps by {', '.join(result.shared)}")
-    return ", ".join(parts) or ("what it did is unknown" if result.effect is None else "the head moved")
+def _believed(house: House, attempt: Attempt, receipt: Receipt | None) -> Process:
+    """How the process ended. "Cancelled" counts only when a person did it, who closes the task first: a keeper is also
+    told to stop when a machine shuts down, and nobody's task may be closed by that.
+    """
+    process = receipt.process if receipt else Process("lost", error="its receipt is gone")
+    try:
+        task = house.tracker.get(attempt.task)
+    except NotFound:
+        return replace(process, cause=Ending.CANCELLED.value, error="its task was removed")
+    if task.status is Status.CLOSED and task.reason.startswith(tracker.CANCELLED):
+        return replace(process, cause=Ending.CANCELLED.value, error="by hand")
+    if process.cause != Ending.CANCELLED or attempt.started is None:
+        return process
+    return replace(process, cause=Ending.LOST.value, error="its keeper was told to stop, and not by fleet abort")
 
 
-def wait(failures: int, backoff: float) -> float:
-    """Seconds before the next attempt: doubled after each failure."""
-    return float(min(LONGEST_WAIT, backoff * 2 ** min(failures, 20)))
+def reopen(house: House, attempt: Attempt) -> None:
+    """Only the supervisor closes a task: one that was closed while its agent ran is not believed."""
+    if attempt.started is None or attempt.verdict in (Verdict.ACCEPTED, Verdict.CANCELLED):
+        return
+    found = house.tracker.get(attempt.task)
+    if found.status is Status.CLOSED:
+        house.tracker.open(attempt.task)
+        house.log.say("task opened again", task=attempt.task, level="warning", closed_with=found.reason)
 
 
-def _amiss(result: Result) -> str:
-    return "its repository cannot be read any more" if result.base and not result.head else "changed nothing"
+def tell(house: House, attempt: Attempt) -> None:
+    """Let the tracker know what became of the task."""
+    desk, task = house.tracker, attempt.task
+    match attempt.verdict:
+        case Verdict.ACCEPTED:
+            desk.close(task, attempt.cause)
+        case Verdict.CANCELLED:
+            pass  # whoever cancelled it has closed it
+        case Verdict.ASKED:
+            desk.block(task, f"QUESTION: {attempt.cause}")
+        case Verdict.RETRY:
+            desk.release(task, f"attempt {attempt.number}: {attempt.cause}")
+        case _:
+            desk.block(task, f"{attempt.verdict}: {attempt.cause}")
 
 
-def _because(error: str | None) -> str:
-    return f": {error}" if error else ""
-
-
-def _several(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+def publish(house: House, attempt: Attempt) -> None:
+    """The receipt as it stays: with the verdict in it, and for the task as a whole."""
+    path = house.attempt_directory(attempt) / "receipt.json"
+    receipt = load_receipt(path)
+    if receipt is None:
+        return
+    final = replace(receipt, attempt=attempt)
+    task = house.task_directory(attempt.task)
+    with suppress(OSError):
+        save(path, final)
+        save(task / "receipt.json", final)
+        files.write(task / "log.stderr", files.read_end(path.with_name("stderr"), STDERR) or b"", files.PRIVATE)

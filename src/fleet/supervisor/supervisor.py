@@ -9,10 +9,12 @@ from enum import Enum
 
 from fleet import tracker
 from fleet.core import FleetError, NotFound
-from fleet.core.work import Attempt, Status, Task
+from fleet.core.task import Status, Task
+from fleet.core.work import Attempt
 from fleet.engine.base import Engine
 from fleet.host.machine import disk
 from fleet.supervisor.admit import Candidate, Room, admit, short_of_disk, wait
+from fleet.supervisor.aside import aside
 from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import choose
 from fleet.supervisor.house import House
@@ -51,6 +53,7 @@ class Supervisor:
         self._attempts = Attempts(house, self._over, cannot_go_on)
         self._launch = launch
         self._running: dict[str, Attempt] = {}
+        self._carried: set[str] = set()  # the engine has them
         self._woken = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hindrance = ""
@@ -88,28 +91,51 @@ class Supervisor:
 
     async def _take_over(self, engine: Engine) -> None:
         """Go on with every attempt that was begun, and free every task whose claim came to nothing."""
-        unsettled = {attempt.id: attempt for attempt in await asyncio.to_thread(self._house.ledger.unsettled)}
+        unsettled = {attempt.id: attempt for attempt in await aside(self._house.ledger.unsettled)}
         carried = await engine.unfinished()
-        found = [await asyncio.to_thread(self._house.ledger.get, name) for name in carried - unsettled.keys()]
+        found = [await aside(self._house.ledger.get, name) for name in carried - unsettled.keys()]
         self._running = {attempt.id: attempt for attempt in [*unsettled.values(), *found]}
         for name in self._over_early:
             self._running.pop(name, None)
         self._taking_over = False
         for attempt in self._running.values():
             self._house.log.say("took over", task=attempt.task, attempt=attempt.id)
-        for name in unsettled.keys() - carried - self._over_early:
-            await engine.start(name)
+        self._carried = carried | self._over_early
+        for name in await engine.gave_up() & unsettled.keys():
+            await self._bury(name)
+        try:
+            await self._reconcile(engine)
+        except FleetError as problem:
+            self._complain(problem)
+
+    async def _reconcile(self, engine: Engine) -> None:
+        """Start what was written down and not started, and free what was claimed and not written down.
+
+        Done at first, and again after every failure: a call may fail and have been done all the same.
+        """
+        for attempt in await aside(self._house.ledger.unsettled):
+            self._running.setdefault(attempt.id, attempt)
+        for name in self._running.keys() - self._carried:
+            await self._carry(engine, name)
         await self._free_claims()
+
+    async def _carry(self, engine: Engine, name: str) -> None:
+        await engine.start(name)
+        self._carried.add(name)
+
+    async def _bury(self, name: str) -> None:
+        """Settle an attempt that the engine has given up, so that its task is not held for ever."""
+        await self._attempts.broke(name, "the engine has given it up")
+        await self._attempts.settle(name)
+        self._carried.add(name)
+        self._attempts.over(name)
 
     async def _free_claims(self) -> None:
         busy = {attempt.task for attempt in self._running.values()}
-        try:
-            for task in await asyncio.to_thread(self._house.tracker.unfinished):
-                if is_stranded(task, busy, self._house.actor):
-                    await asyncio.to_thread(self._house.tracker.release, task.id, "its claim came to nothing")
-                    self._house.log.say("claim freed", task=task.id)
-        except FleetError as problem:
-            self._complain(problem)
+        for task in await aside(self._house.tracker.unfinished):
+            if is_stranded(task, busy, self._house.actor):
+                await aside(self._house.tracker.release, task.id, "its claim came to nothing")
+                self._house.log.say("claim freed", task=task.id)
 
     # ---- one pass
 
@@ -119,7 +145,9 @@ class Supervisor:
         if self._stopping.is_set() or len(self._running) >= self._house.runtime.max_concurrent:
             return None
         try:
-            looked = await asyncio.to_thread(self._look)
+            if self._failing:
+                await self._reconcile(engine)
+            looked = await aside(self._look)
             for candidate in looked.chosen if self._has_disk() else ():
                 if self._stopping.is_set():
                     break
@@ -179,13 +207,13 @@ class Supervisor:
     async def _begin(self, engine: Engine, candidate: Candidate) -> None:
         """Claim one task and begin an attempt at it: first the tracker, then the ledger, then the engine."""
         task = candidate.task.id
-        attempt = await asyncio.to_thread(self._claim, candidate)
+        attempt = await aside(self._claim, candidate)
         if attempt is None:
             return
         self._running[attempt.id] = attempt
         self._attempts.current[attempt.id] = attempt
         self._house.log.say("claimed", task=task, attempt=attempt.id, coder=attempt.coder, model=attempt.model)
-        await engine.start(attempt.id)
+        await self._carry(engine, attempt.id)
 
     def _claim(self, candidate: Candidate) -> Attempt | None:
         house = self._house
@@ -202,6 +230,7 @@ class Supervisor:
 
     def _over(self, name: str) -> None:
         self._running.pop(name, None)
+        self._carried.discard(name)
         if self._taking_over:
             self._over_early.add(name)
         self._woken.set()

@@ -12,6 +12,7 @@ from fleet.core.work import Attempt, Event, EventKind, Usage
 from fleet.host import files
 
 CHUNK = 256 * 1024
+MOST_LINES = 500
 LONGEST = 8 * 1024 * 1024  # the keeper cuts lines far shorter; this only bounds what we hold in memory
 
 
@@ -38,16 +39,20 @@ class Transcript:
             chunk = os.pread(self._fd, min(CHUNK, end - at), at)
             if not chunk:
                 break
-            yield self._split(chunk)
+            lines = self._split(chunk)
+            for first in range(0, len(lines), MOST_LINES):
+                yield lines[first : first + MOST_LINES]
         if last and self._rest:
             line, self._rest = self._rest, b""
             self.offset += len(line)
             yield [(line, self.offset)]
 
-    def close(self) -> None:
+    def __enter__(self) -> Transcript:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self._fd is not None:
             os.close(self._fd)
-            self._fd = None
 
     def _split(self, chunk: bytes) -> list[tuple[bytes, int]]:
         found: list[tuple[bytes, int]] = []
@@ -61,9 +66,8 @@ class Transcript:
         return found
 
 
-def fold(attempt: Attempt, event: Event, now: float) -> Attempt:
-    """The attempt with one more event known."""
-    known = replace(attempt, events=attempt.events + 1, last_event=now)
+def fold(known: Attempt, event: Event) -> Attempt:
+    """What an event adds to what is known of an attempt."""
     match event.kind:
         case EventKind.SESSION:
             return replace(

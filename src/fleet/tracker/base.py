@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fleet.core import BadConfig
-from fleet.core.work import Comment, NewTask, Status, Task
+from fleet.core.task import Comment, NewTask, Status, Task
 
 CANCELLED = "cancelled"
 

@@ -10,8 +10,8 @@ from itertools import count
 from pathlib import Path
 
 from fleet.core import BadConfig, FleetError, NotFound, ToolMissing, Unavailable
+from fleet.core.task import TASK_ID, Comment, NewTask, Status, Task, task_id
 from fleet.core.text import clean
-from fleet.core.work import TASK_ID, Comment, NewTask, Status, Task, task_id
 from fleet.host import files
 from fleet.host import run as host
 from fleet.tracker import envelope, reserve, words

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from fleet.core.work import TASK_ID, Comment, Status, Task
+from fleet.core.task import TASK_ID, Comment, Status, Task
 from fleet.tracker.base import is_done
 
 WAITING = frozenset({"blocks", "conditional-blocks", "waits-for"})

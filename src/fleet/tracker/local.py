@@ -9,8 +9,8 @@ from pathlib import Path
 from sqlite3 import Connection, Row
 
 from fleet.core import NotFound
+from fleet.core.task import Comment, NewTask, Status, Task
 from fleet.core.text import clean
-from fleet.core.work import Comment, NewTask, Status, Task
 from fleet.host import database
 from fleet.tracker import reserve, words
 from fleet.tracker.base import Tracker, circle

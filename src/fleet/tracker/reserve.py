@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fleet.core import FleetError
-from fleet.core.work import task_id
+from fleet.core.task import task_id
 from fleet.host import files
 
 

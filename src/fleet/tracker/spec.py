@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fleet.core import BadConfig
+from fleet.core.task import Spec
 from fleet.core.text import clean, has_controls
-from fleet.core.work import Spec
 from fleet.host import files
+from fleet.host.machine import is_passing
 from fleet.tracker.reserve import directory
 
 LIMIT = 1024 * 1024
@@ -96,6 +97,8 @@ def _load(file: Path) -> dict[str, Any] | None:
     try:
         content = files.read(file, limit=LIMIT)
     except OSError as problem:
+        if is_passing(problem):
+            raise
         raise _wrong(str(file), problem.strerror or str(problem)) from problem
     if content is None:
         return None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fleet.core import BadConfig
+from fleet.core.task import NewTask
 from fleet.core.text import has_controls
-from fleet.core.work import NewTask
 
 TITLE = 500
 TEXT = 200_000

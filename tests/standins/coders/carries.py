@@ -46,6 +46,9 @@ class Steps:
         self.over_now.add(attempt)
         self.changed.set()
 
+    def waits(self, attempt: str, problem: str) -> None:
+        """What is tried again is seen in the witness as a step done twice."""
+
     def cannot_go_on(self, problem: str) -> None:
         self._note("cannot go on", problem)
         os._exit(4)

@@ -9,7 +9,7 @@ import pytest
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import failures, lost
 from fleet.evidence.receipt import Change, Check, Commit, Process, Result
-from fleet.supervisor.settle import LONGEST_WAIT, MOST_LOST, Facts, done, settle, wait
+from fleet.supervisor.verdict import LONGEST_WAIT, MOST_LOST, Facts, done, judge, wait
 
 WORK = Result("a", "b", [Commit("b", "work")], [Change("x", 1, 0)], [], [])
 NOTHING = Result("a", "a", [], [], [], [])
@@ -67,7 +67,7 @@ BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
     ],
 )
 def test_an_ending_means(facts: Facts, ending: Ending, verdict: Verdict, cause: str) -> None:
-    settled = settle(facts)
+    settled = judge(facts)
     assert (settled.ending, settled.verdict, settled.cause) == (ending, verdict, cause)
 
 
@@ -83,7 +83,7 @@ def test_an_ending_means(facts: Facts, ending: Ending, verdict: Verdict, cause: 
 )
 @pytest.mark.parametrize(("attempts", "tried"), [(1, "1 attempt"), (3, "3 attempts")])
 def test_the_last_attempt_is_the_last(facts: Facts, verdict: Verdict, cause: str, attempts: int, tried: str) -> None:
-    settled = settle(replace(facts, attempts=attempts, failures=attempts - 1))
+    settled = judge(replace(facts, attempts=attempts, failures=attempts - 1))
     assert (settled.verdict, settled.cause, settled.retry_after) == (verdict, f"{cause}; gave up after {tried}", 0)
 
 
@@ -91,8 +91,8 @@ def test_a_retry_waits_longer_each_time_up_to_a_limit_and_a_lost_attempt_does_no
     assert [wait(number, 10) for number in range(4)] == [10, 20, 40, 80]
     assert wait(10**6, 10) == LONGEST_WAIT
     assert wait(5, 0) == 0
-    assert settle(Facts(EXITED, NOTHING, failures=1, attempts=9)).retry_after == 20
-    assert settle(Facts(Process("lost"))).retry_after == 0
+    assert judge(Facts(EXITED, NOTHING, failures=1, attempts=9)).retry_after == 20
+    assert judge(Facts(Process("lost"))).retry_after == 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,75 @@
+"""A task, as people write it down and as its tracker keeps it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fleet.core.errors import BadConfig
+from fleet.core.text import clean
+
+TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\.[0-9]{1,6}){0,8}\Z")
+
+
+class Status(StrEnum):
+    """What a tracker knows of a task."""
+
+    OPEN = "open"
+    IN_PROGRESS = "in_progress"
+    BLOCKED = "blocked"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """What a person asks for: the words, and nothing a tracker decides."""
+
+    title: str
+    description: str = ""
+    priority: int = 2
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as its tracker has it. Priority 0 is the most urgent, 4 the least."""
+
+    id: str
+    title: str
+    description: str
+    status: Status
+    priority: int
+    created: float
+    after: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    assignee: str = ""
+    notes: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    author: str
+    text: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """How a task is to be worked on, beside its words: tasks/<id>/task.json. What is None is inherited."""
+
+    cwd: str
+    coder: str | None = None
+    model: str | None = None
+    check: str | None = None
+    timeout: float | None = None
+    attempts: int | None = None
+    output: int | None = None
+
+
+def task_id(text: str) -> str:
+    """A task's id, which also names a directory and an attempt; anything else is refused."""
+    if not TASK_ID.match(text):
+        raise BadConfig(f"{clean(text)!r} is not the id of a task", hint="fleet tasks --all")
+    return text

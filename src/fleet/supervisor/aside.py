@@ -1,0 +1,23 @@
+"""Slow things are done beside the event loop, and what a machine has run out of for now is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from fleet.core import Unavailable
+from fleet.host import machine
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def aside(act: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """Do something that may block; a full disk, or no process to be had, is Unavailable and not a failure."""
+    try:
+        return await asyncio.to_thread(act, *args, **named)
+    except OSError as problem:
+        if machine.is_passing(problem):
+            raise Unavailable(f"{problem.filename or 'this machine'}: {problem.strerror}") from problem
+        raise

@@ -1,0 +1,56 @@
+"""Step one: everything is looked up and checked before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fleet import places, tracker
+from fleet.config.limits import project_limits, resolve_limits
+from fleet.core import FleetError, Unavailable
+from fleet.core.task import Status
+from fleet.core.work import Attempt, Ending
+from fleet.evidence.receipt import save
+from fleet.evidence.snapshot import look
+from fleet.host import files, machine
+from fleet.supervisor.house import House
+from fleet.supervisor.start import start
+
+
+def prepare(house: House, attempt: Attempt) -> Attempt:
+    """The attempt with its place, its base and its limits; or with the reason why it cannot begin."""
+    try:
+        return _prepare(house, attempt)
+    except Unavailable:
+        raise
+    except FleetError as problem:
+        cause = "; ".join(line.strip() for line in problem.message.splitlines())
+    except OSError as problem:
+        if machine.is_passing(problem):
+            raise
+        cause = f"{problem.filename}: {problem.strerror}"
+    return replace(attempt, ending=Ending.NOT_STARTED, cause=cause)
+
+
+def _prepare(house: House, attempt: Attempt) -> Attempt:
+    spec = tracker.spec.read(house.home, attempt.task)
+    task = house.tracker.get(attempt.task)
+    if task.status is Status.CLOSED:
+        return replace(attempt, ending=Ending.CANCELLED, cause=task.reason or "closed before it began")
+    coder = house.find_coder(attempt.coder, house.runtime)
+    resolved = resolve_limits(spec, project_limits(Path(spec.cwd)), house.runtime)
+    place = places.prepare(Path(spec.cwd))
+    artifacts = files.private_dir(house.artifacts(attempt.task))
+    directory = files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
+    save(directory / "before.json", look(place.path, artifacts))
+    prepared = replace(
+        attempt,
+        cwd=str(place.path),
+        branch=place.branch,
+        base=place.base,
+        limits=resolved.limits,
+        origins={name: origin.value for name, origin in resolved.origins.items()},
+        context_limit=coder.context_limit,
+    )
+    start(house, prepared, task)  # nothing is started yet: what cannot be is said now
+    return prepared

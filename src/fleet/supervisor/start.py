@@ -1,0 +1,96 @@
+"""How an agent is started: its command, its prompt, its environment, and the session it goes on with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fleet import keeper
+from fleet.coders import Job, instructions
+from fleet.core.task import Task
+from fleet.core.work import Attempt, Ending, Verdict
+from fleet.supervisor.choice import LOCK
+from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.house import House
+
+
+def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.Start]:
+    """How the agent is to be started, whole; and the attempt with the session that it goes on with, if there is one."""
+    coder = house.find_coder(attempt.coder, house.runtime)
+    declared = house.runtime.coders.get(attempt.coder)
+    earlier = house.earlier(attempt)
+    session = session_of(attempt, earlier) if coder.can_resume else None
+    prompt = _prompt(house, task, attempt, earlier, session)
+    args = declared.args if declared else ()
+    command = coder.command(Job(prompt, Path(attempt.cwd), attempt.model, session, tuple(args)))
+    limits = attempt.limits or house.runtime.limits
+    begun = keeper.Start(
+        argv=command.argv,
+        env=agent_environment(
+            house.environment,
+            declared.pass_env if declared else (),
+            dict(command.env) | (dict(declared.env) if declared else {}),
+            told(house, attempt),
+        ),
+        cwd=Path(attempt.cwd),
+        stdin=command.stdin,
+        timeout=limits.timeout,
+        output=limits.output,
+        dead_man=house.runtime.dead_man,
+        supervisor_lock=house.home / LOCK,
+    )
+    return resuming(attempt, earlier, session), begun
+
+
+def told(house: House, attempt: Attempt) -> dict[str, str]:
+    """What fleet tells an agent about where it is."""
+    return {
+        "FLEET_TASK_ID": attempt.task,
+        "FLEET_TASK_DIR": str(house.task_directory(attempt.task)),
+        "FLEET_ARTIFACT_DIR": str(house.artifacts(attempt.task)),
+        "FLEET_ATTEMPT": attempt.id,
+    }
+
+
+def marks(house: House, attempt: Attempt) -> dict[str, str]:
+    """What every process of an attempt has in its environment, in this home and no other."""
+    return {name: value for name, value in told(house, attempt).items() if name in ("FLEET_ATTEMPT", "FLEET_TASK_DIR")}
+
+
+def session_of(attempt: Attempt, earlier: list[Attempt]) -> str | None:
+    """The session to go on with: of the last attempt, when it was the same coder's in the same place.
+
+    One whose context was full is not resumed, and neither is one that was resumed and failed again.
+    """
+    if not earlier:
+        return None
+    last = earlier[-1]
+    same = (last.coder, last.cwd) == (attempt.coder, attempt.cwd)
+    useless = last.ending is Ending.CONTEXT or (last.resumed and last.error is not None)
+    return last.session if same and last.events > 0 and not useless else None
+
+
+def resuming(attempt: Attempt, earlier: list[Attempt], session: str | None) -> Attempt:
+    """The attempt with what is known of the session it goes on with."""
+    if session is None:
+        return attempt
+    same = [one for one in earlier if one.session == session]
+    return replace(
+        attempt,
+        resumed=True,
+        tokens_before=max((one.session_tokens or 0 for one in same), default=0),
+        cost_before=max((one.session_cost or 0.0 for one in same), default=0.0),
+    )
+
+
+def _prompt(house: House, task: Task, attempt: Attempt, earlier: list[Attempt], session: str | None) -> str:
+    previous = earlier[-1].cause if earlier and earlier[-1].verdict in (Verdict.RETRY, Verdict.REFUSED) else None
+    if session is not None:
+        return instructions.again(previous or "a person opened the task again", attempt=attempt.id)
+    return instructions.prompt(
+        task=task,
+        spec_cwd=Path(attempt.cwd),
+        artifacts=house.artifacts(task.id),
+        attempt=attempt.id,
+        previous=previous,
+    )

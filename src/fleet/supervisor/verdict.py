@@ -1,0 +1,134 @@
+"""What an ending means for the task: a pure function of the facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fleet.core.text import clean
+from fleet.core.work import Ending, Verdict
+from fleet.evidence.receipt import Check, Process, Result
+
+LONGEST_WAIT = 600.0
+MOST_LOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known when an attempt has ended. `error` is what the agent itself reported as its failure."""
+
+    process: Process
+    result: Result | None = None
+    check: Check | None = None
+    error: str | None = None
+    question: str | None = None
+    failures: int = 0  # in a row, before this one
+    lost: int = 0  # in a row, before this one
+    attempts: int = 3
+    backoff: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    ending: Ending
+    verdict: Verdict
+    cause: str
+    retry_after: float = 0.0
+
+
+def judge(facts: Facts) -> Judged:
+    """Say what becomes of the task: an agent's word alone never closes it."""
+    ending, cause = ended(facts)
+    match ending:
+        case Ending.CANCELLED:
+            return Judged(ending, Verdict.CANCELLED, cause)
+        case Ending.QUESTION:
+            return Judged(ending, Verdict.ASKED, cause)
+        case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT if facts.lost + 1 < MOST_LOST:
+            return Judged(ending, Verdict.RETRY, cause)
+        case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT:
+            return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
+        case Ending.NOT_STARTED:
+            return Judged(ending, Verdict.FAILED, cause)
+        case Ending.FINISHED if facts.check is None or facts.check.passed:
+            return Judged(ending, Verdict.ACCEPTED, cause)
+    refused = ending is Ending.FINISHED
+    if facts.failures + 1 < facts.attempts:
+        return Judged(ending, Verdict.RETRY, cause, wait(facts.failures, facts.backoff))
+    tried = f"{facts.attempts} attempts" if facts.attempts > 1 else "1 attempt"
+    return Judged(ending, Verdict.REFUSED if refused else Verdict.FAILED, f"{cause}; gave up after {tried}")
+
+
+def ended(facts: Facts) -> tuple[Ending, str]:
+    """How the attempt ended, and why in one sentence."""
+    process = facts.process
+    match process.cause:
+        case "broke":
+            return Ending.CRASHED, process.error or "fleet itself failed"
+        case "exited":
+            return _exited(facts)
+        case cause:
+            return Ending(cause), process.error or cause
+
+
+def _exited(facts: Facts) -> tuple[Ending, str]:
+    process = facts.process
+    if process.signal is not None:
+        return Ending.CRASHED, f"the agent was ended by signal {process.signal}"
+    if process.code != 0:
+        return Ending.CRASHED, f"the agent exited with {process.code}{_because(facts.error)}"
+    if facts.error is not None:
+        return Ending.CRASHED, f"the agent exited with 0 and reported a failure{_because(facts.error)}"
+    if facts.question is not None:
+        return Ending.QUESTION, facts.question
+    if facts.result is not None and facts.result.effect is False:
+        return Ending.NO_EFFECT, f"the agent exited with 0 and {_amiss(facts.result)}"
+    if facts.check is not None and facts.check.lost:
+        return Ending.LOST, f"its check could not be run: {facts.check.cause}"
+    if facts.check is not None and not facts.check.passed:
+        return Ending.FINISHED, f"the check failed: {facts.check.cause}"
+    return Ending.FINISHED, done(facts.result)
+
+
+def last_question(text: str) -> str | None:
+    """The last `## Q:` of a Q&A.md that has no `## A:` below it."""
+    asked, _, rest = text.rpartition("## Q:")
+    if not asked and not text.startswith("## Q:"):
+        return None
+    if "## A:" in rest:
+        return None
+    return clean(" ".join(rest.split()), 300) or "it asks, and does not say what"
+
+
+def done(result: Result | None) -> str:
+    """What was done, in a few words."""
+    if result is None:
+        return "what it did is unknown"
+    parts = []
+    if result.commits:
+        parts.append(_several(len(result.commits), "commit"))
+    if result.changes:
+        parts.append(f"{_several(len(result.changes), 'file')} changed")
+    if result.uncommitted:
+        parts.append(f"{_several(len(result.uncommitted), 'file')} not committed")
+    if result.artifacts and not parts:
+        parts.append("notes only")
+    if result.shared and parts != ["notes only"]:
+        parts.append(f"some of it perhaps by {', '.join(result.shared)}")
+    return ", ".join(parts) or ("what it did is unknown" if result.effect is None else "the head moved")
+
+
+def wait(failures: int, backoff: float) -> float:
+    """Seconds before the next attempt: doubled after each failure."""
+    return float(min(LONGEST_WAIT, backoff * 2 ** min(failures, 20)))
+
+
+def _amiss(result: Result) -> str:
+    return "its repository cannot be read any more" if result.base and not result.head else "changed nothing"
+
+
+def _because(error: str | None) -> str:
+    return f": {error}" if error else ""
+
+
+def _several(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

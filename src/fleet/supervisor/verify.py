@@ -1,0 +1,132 @@
+"""Step three: what came of it, from git, from the keeper's record and from a check that is run anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from fleet import keeper, tracker
+from fleet.core.work import Attempt
+from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_snapshot, save
+from fleet.evidence.snapshot import Snapshot, look
+from fleet.host import files
+from fleet.keeper import Cause
+from fleet.supervisor.aside import aside
+from fleet.supervisor.choice import LOCK
+from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.house import House
+from fleet.supervisor.start import marks, told
+
+CHECK_SECONDS = 600.0
+CHECK_OUTPUT = 16 * 1024 * 1024
+CHECKED_AGAIN = 3
+TAIL = 2000
+
+
+def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
+    """What the agent left in its place."""
+    seen = load_snapshot(house.attempt_directory(attempt) / "before.json") or Snapshot(None, None, None)
+    before = replace(seen, head=attempt.base)  # the ledger's word, since an agent can write to the directory
+    cwd = Path(attempt.cwd)
+    return replace(examine(cwd, before, look(cwd, house.artifacts(attempt.task))), shared=neighbours)
+
+
+async def check(house: House, attempt: Attempt, result: Result, keep: Callable[[Attempt], None]) -> Check | None:
+    """Run the task's check, under a keeper of its own, once the agent says that it is done."""
+    process = process_of(attempt, house.attempt_directory(attempt))
+    if process.code != 0 or attempt.error is not None or result.effect is False:
+        return None
+    command = (await aside(tracker.spec.read, house.home, attempt.task)).check
+    if command is None:
+        return None
+    for number in range(1, CHECKED_AGAIN + 1):
+        directory = house.attempt_directory(attempt) / ("check" if number == 1 else f"check.{number}")
+        if attempt.checks < number:  # not begun by an earlier supervisor, so what stands there is not ours
+            await aside(files.fresh_dir, directory)
+            attempt = replace(attempt, checks=number)
+            await aside(keep, attempt)
+        seen = await _run(house, attempt, command, directory)
+        if seen is not None and seen.cause not in (Cause.CANCELLED, Cause.ABANDONED):
+            return _checked(command, seen, directory)
+        await aside(keeper.sweep, marks(house, attempt))
+    return Check(command, False, "it was cut off, and says nothing", None, None, "", lost=True)
+
+
+async def _run(house: House, attempt: Attempt, command: str, directory: Path) -> keeper.Exit | None:
+    start = keeper.Start(
+        argv=("/bin/sh", "-c", command),
+        env=agent_environment(house.environment, (), {}, told(house, attempt)),
+        cwd=Path(attempt.cwd),
+        stdin="",
+        timeout=CHECK_SECONDS,
+        output=CHECK_OUTPUT,
+        dead_man=CHECK_SECONDS,
+        supervisor_lock=house.home / LOCK,
+    )
+    hold = await aside(keeper.hold, directory, start)
+    try:
+        while await hold.changed():
+            pass
+    finally:
+        hold.close()
+    return hold.exit
+
+
+def _checked(command: str, seen: keeper.Exit, directory: Path) -> Check:
+    output = b"".join(files.read_end(directory / name, TAIL) or b"" for name in ("stdout", "stderr"))
+    passed = seen.cause == Cause.EXITED and seen.code == 0
+    cause = f"exit {seen.code}" if seen.cause == Cause.EXITED else (seen.error or seen.cause)
+    return Check(command, passed, cause, seen.code, seen.wall, output.decode(errors="replace")[-TAIL:])
+
+
+def write_receipt(house: House, attempt: Attempt, result: Result, checked: Check | None) -> Attempt:
+    directory = house.attempt_directory(attempt)
+    ended = replace(attempt, ended=attempt.ended or house.now())
+    save(directory / "receipt.json", Receipt(ended, process_of(attempt, directory), result, checked))
+    return ended
+
+
+def nothing(attempt: Attempt) -> Result:
+    """The result of an attempt that nobody could look at."""
+    return Result(attempt.base, attempt.base, [], [], None, None)
+
+
+def process_of(attempt: Attempt, directory: Path) -> Process:
+    """How the agent's process went, from its keeper's record; without one it is lost, and that is what is said."""
+    if attempt.ending is not None and attempt.started is None:
+        return Process(attempt.ending.value, error=attempt.cause)
+    seen = keeper.Hold(directory).exit
+    if seen is None:
+        return Process("lost", error="its keeper was killed; what it left running was ended")
+    relieved = attempt.ending if seen.cause is Cause.CANCELLED else None  # it may have ended before we could
+    return Process(
+        cause=relieved.value if relieved else seen.cause.value,
+        code=seen.code,
+        signal=seen.signal,
+        error=attempt.cause if relieved else _why(seen, attempt),
+        wall=seen.wall,
+        cpu=seen.cpu,
+        memory=seen.memory,
+        output=seen.stdout,
+        dropped=seen.dropped,
+        leftovers=seen.leftovers,
+    )
+
+
+def _why(seen: keeper.Exit, attempt: Attempt) -> str | None:
+    """The cause in words; a limit is named with whoever set it."""
+    match seen.cause:
+        case Cause.TIMED_OUT:
+            return f"the time limit was reached after {seen.wall:.0f} s (set by: {attempt.origins.get('timeout')})"
+        case Cause.OUTPUT:
+            wrote = f"{seen.stdout / 1e6:.0f} MB"
+            return f"the output limit was reached after {wrote} (set by: {attempt.origins.get('output')})"
+        case Cause.ABANDONED:
+            return "no supervisor came back, so its keeper ended it"
+        case Cause.CANCELLED:
+            return "by hand"
+        case Cause.NOT_STARTED if seen.error and seen.error.startswith("ENOENT"):
+            return f"{seen.error.rpartition(': ')[2]} is not installed, or not on the supervisor's PATH"
+        case _:
+            return seen.error
