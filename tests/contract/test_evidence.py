@@ -145,9 +145,7 @@ def test_a_record_that_does_not_fit_on_the_disk_is_not_there_at_all(tmp_path: Pa
 def test_a_receipt_comes_back_whole_and_a_damaged_one_is_none(tmp_path: Path) -> None:
     path = tmp_path / "receipt.json"
     result = Result("a", None, [], [], None, ["notes"])
-    receipt = Receipt(
-        NEW, Process("exited", code=0), result, Check("make", True, "exit 0", 0, 1.0, ""), {"says": "done"}
-    )
+    receipt = Receipt(NEW, Process("exited", code=0), result, Check("make", True, "exit 0", 0, 1.0, ""))
     save(path, receipt)
     assert load_receipt(path) == receipt
     assert path.stat().st_mode & 0o777 == 0o600

@@ -19,7 +19,7 @@ import pytest
 import parts
 from fleet import tracker as room
 from fleet.core import BadConfig, FleetError, NotFound, ToolMissing, Unavailable
-from fleet.core.task import NewTask, Spec, Status
+from fleet.core.task import CANCELLED, NewTask, Spec, Status
 from fleet.host import database, run
 from fleet.tracker import Tracker, envelope, local, spec
 from fleet.tracker.beads import Beads, check_version
@@ -159,7 +159,7 @@ def test_a_task_waits_until_what_it_needs_is_done(tracker: Tracker, add: Add) ->
 def test_those_who_wait_for_a_cancelled_task_wait_on_and_say_so(tracker: Tracker, add: Add) -> None:
     one = add("One")
     task = add("Later", after=(one,))
-    tracker.close(one, f"{room.CANCELLED}: nobody wants it")
+    tracker.close(one, f"{CANCELLED}: nobody wants it")
     assert is_ready(tracker, task) == []
     assert tracker.get(task).waits_for == (one,)
     assert next(found for found in tracker.all() if found.id == task).waits_for == (one,)
@@ -179,7 +179,7 @@ def test_a_circle_is_refused(tracker: Tracker, add: Add) -> None:
     with pytest.raises(BadConfig, match="cannot wait for itself"):
         tracker.depend(one, one)
     assert tracker.get(one).after == ()
-    tracker.close(three, room.CANCELLED)  # one that waits can be given up
+    tracker.close(three, CANCELLED)  # one that waits can be given up
     assert tracker.get(three).status is Status.CLOSED
 
 

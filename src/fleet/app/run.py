@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import signal
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -137,11 +138,16 @@ def _leave(farewell: Callable[[], None], code: int) -> None:
 
 def _take(home: Path) -> int:
     lock = locks.take(home / LOCK)
-    if lock is not None:
-        return lock
+    if lock is None:
+        raise _taken(home)
+    (home / RECORD).unlink(missing_ok=True)  # until there is a new one, nobody may take the last one for it
+    return lock
+
+
+def _taken(home: Path) -> FleetError:
     who = status(home)
     since = f" since {time.strftime('%H:%M:%S', time.localtime(who.started))}" if who.started else ""
-    raise FleetError(
+    return FleetError(
         f"a supervisor already runs for {home}: process {who.pid or 'unknown'}{since}", hint="fleet run status"
     )
 
@@ -154,9 +160,16 @@ def _introduce(home: Path, actor: str) -> None:
 def _hang_bell(home: Path) -> int:
     """The pipe that others write to when there is something to do. Open for both ends, it never reads as closed."""
     path = home / WAKE
-    with suppress(FileExistsError):
-        os.mkfifo(path, 0o600)
-    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+    for _ in range(2):
+        with suppress(FileExistsError):
+            os.mkfifo(path, files.PRIVATE)
+        with suppress(OSError):
+            bell = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+            if stat.S_ISFIFO(os.fstat(bell).st_mode):
+                return bell
+            os.close(bell)
+        files.put_aside(path)
+    raise FleetError(f"{path} is not a pipe of ours", hint=f"rm {path}")
 
 
 def _ring(bell: int, supervisor: Supervisor) -> None:
@@ -171,8 +184,8 @@ def start_detached(coder: str | None) -> Running:
     """Start a supervisor that outlives this terminal, and wait until it has the home."""
     home = ensure_home()
     if locks.held(home / LOCK):
-        _take(home)
-    argv = [sys.executable, "-m", "fleet", "run", *(["--coder", coder] if coder else [])]
+        raise _taken(home)
+    argv = [sys.executable, "-m", "fleet", "run", "--quiet", *(["--coder", coder] if coder else [])]
     log = files.private_dir(home / "logging") / "supervisor.out"
     child = process.detach(argv, dict(os.environ), log)
     deadline = time.monotonic() + STARTS_WITHIN

@@ -12,7 +12,7 @@ from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.config import runtime as settings
 from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.state import tell
-from fleet.core.task import Spec, Status, Task, task_id
+from fleet.core.task import CANCELLED, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, State
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
@@ -173,7 +173,7 @@ def abort(desk: Desk, name: str) -> Task:
     last = desk.ledger.last_of([task.id]).get(task.id)
     if task.status is Status.CLOSED and (last is None or last.verdict is not None):
         raise FleetError(f"{task.id} is closed already: {task.reason or 'done'}", hint=f"fleet show {task.id}")
-    desk.tracker.close(task.id, f"{tracker.CANCELLED}: by hand")
+    desk.tracker.close(task.id, f"{CANCELLED}: by hand")
     wake(desk.home)
     _end_agent(desk, task.id)
     return desk.tracker.get(task.id)

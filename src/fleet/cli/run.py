@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import datetime
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import click
@@ -31,9 +32,12 @@ LAST_WORDS = 1.0
 @click.option("--once", is_flag=True, help="Start what can start, see it to its end, and stop.")
 @click.option("--drain", is_flag=True, help="Stop when nothing is ready or running.")
 @click.option("--detach", is_flag=True, help="Run in the background.")
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing of what happens; the log has it all.")
 @click.option("--json", "as_json", is_flag=True, help="Print what happens as JSON lines.")
 @click.pass_context
-def run(ctx: click.Context, coder: str | None, once: bool, drain: bool, detach: bool, as_json: bool) -> None:
+def run(
+    ctx: click.Context, coder: str | None, once: bool, drain: bool, detach: bool, quiet: bool, as_json: bool
+) -> None:
     """Start the supervisor: hand out tasks until it is stopped.
 
     Ctrl-C or SIGTERM stops it and leaves the agents running; the next `fleet run` goes on with them.
@@ -45,7 +49,24 @@ def run(ctx: click.Context, coder: str | None, once: bool, drain: bool, detach: 
     if detach:
         _detach(coder, once or drain, as_json)
     else:
-        _supervise(coder, once, drain, as_json)
+        _supervise(coder, once, drain, _Telling.of(quiet, as_json))
+
+
+class _Telling(Enum):
+    """How what happens is told."""
+
+    TABLE = "table"
+    LINES = "lines"
+    JSON = "json"
+    NOTHING = "nothing"
+
+    @classmethod
+    def of(cls, quiet: bool, as_json: bool) -> _Telling:
+        if quiet:
+            return cls.NOTHING
+        if as_json:
+            return cls.JSON
+        return cls.TABLE if sys.stdout.isatty() else cls.LINES
 
 
 def _detach(coder: str | None, bounded: bool, as_json: bool) -> None:
@@ -57,17 +78,20 @@ def _detach(coder: str | None, bounded: bool, as_json: bool) -> None:
     data(who) if as_json else click.echo(f"the supervisor runs: process {who.pid}")
 
 
-def _supervise(coder: str | None, once: bool, drain: bool, as_json: bool) -> None:
+def _supervise(coder: str | None, once: bool, drain: bool, telling: _Telling) -> None:
     from fleet.app.run import supervise
     from fleet.supervisor.supervisor import Mode
 
     mode = Mode.ONCE if once else Mode.DRAIN if drain else Mode.FOREVER
-    live = sys.stdout.isatty() and not as_json
+    live = telling is _Telling.TABLE
+    say = {_Telling.LINES: _print, _Telling.JSON: _print_json}.get(telling, _ignore)
     with ExitStack() as terminal:
-        refresh = terminal.enter_context(screen(live))
+        if live:
+            terminal.callback(_part)
+        refresh = terminal.enter_context(screen(live, "Ctrl-C leaves; the agents go on"))
         if live:
             threading.Thread(target=_table, args=(refresh,), daemon=True).start()
-        hear = terminal.enter_context(_Voice(_ignore if live else _print_json if as_json else _print))
+        hear = terminal.enter_context(_Voice(say))
         supervise(mode, coder, hear, farewell=terminal.close)
 
 
@@ -97,14 +121,27 @@ class _Voice:
                 self._say(record)
 
 
+def _part() -> None:
+    """What a person should know who leaves the table: who lives on, and what can be done about it."""
+    from fleet.app.tasks import Desk, rows
+
+    found = rows(Desk.open(), everything=False)
+    alive = [row.id for row in found if row.state.value in ("starting", "working")]
+    if alive:
+        talk(f"{len(alive)} agents live on: {', '.join(alive[:10])}{' …' if len(alive) > 10 else ''}")
+        talk("  next: `fleet run` goes on with them; `fleet abort ID` ends one")
+    else:
+        talk(f"no agent runs; {len(found)} tasks are not finished (fleet tasks)")
+
+
 def _ignore(record: Mapping[str, object]) -> None:
-    """The table shows it."""
+    """The table shows it, or nobody looks."""
 
 
 def _table(refresh: object) -> None:
     """Draw the table again every second, beside the supervisor."""
     from fleet.app.tasks import Desk, rows
-    from fleet.cli.table import print_tasks, terminal_width
+    from fleet.cli.table import print_live, terminal_height, terminal_width
     from fleet.core import FleetError
 
     assert callable(refresh)
@@ -112,7 +149,7 @@ def _table(refresh: object) -> None:
         with suppress(FleetError):
             found = rows(Desk.open(), everything=False)
             refresh()
-            print_tasks(found, terminal_width())
+            print_live(found, terminal_width(), terminal_height())
         time.sleep(1)
 
 

@@ -40,12 +40,12 @@ def data(value: object, *, line: bool = False) -> None:
 
 
 @contextmanager
-def screen(terminal: bool) -> Iterator[Callable[[], None]]:
+def screen(terminal: bool, hint: str = "Ctrl-C ends") -> Iterator[Callable[[], None]]:
     """A screen of its own that can be drawn anew, leaving what was on the terminal as it was; nothing when piped."""
 
     def refresh() -> None:
         if terminal:
-            click.echo(f"\x1b[H\x1b[J{datetime.now():%H:%M:%S}  Ctrl-C ends\n")
+            click.echo(f"\x1b[H\x1b[J{datetime.now():%H:%M:%S}  {hint}\n")
 
     if terminal:
         click.echo("\x1b[?1049h", nl=False)

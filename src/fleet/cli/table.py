@@ -15,6 +15,7 @@ from fleet.cli.show import BAD, GOOD, MEH
 from fleet.core.text import clean
 
 COLOURS = {"working": GOOD, "starting": GOOD, "done": GOOD, "blocked": MEH, "refused": BAD, "failed": BAD}
+LIVELY = ("working", "starting", "failed", "refused", "blocked", "open")
 GAP = "  "
 Cell = Callable[[Row], str]
 
@@ -56,6 +57,20 @@ def print_tasks(rows: Sequence[Row], width: int | None) -> None:
             cause = clean(row.cause, 1000)
             shown = cause if width is None else _fit(cause, width - 4).rstrip()
             click.echo(click.style(f"    {shown}", dim=True))
+
+
+def print_live(rows: Sequence[Row], width: int | None, height: int) -> None:
+    """Print what fits on one screen: whoever works first, and how many there are beside."""
+    order = sorted(rows, key=lambda row: LIVELY.index(row.state.value) if row.state.value in LIVELY else len(LIVELY))
+    room, shown = height - len(("the time", "", "the heads", "the rest")), 0
+    for row in order:
+        room -= 2 if row.cause else 1
+        if room < 0:
+            break
+        shown += 1
+    print_tasks(order[:shown], width)
+    if shown < len(rows):
+        click.echo(click.style(f"… and {len(rows) - shown} more: fleet tasks --all", dim=True))
 
 
 def fitting(rows: Sequence[Row], width: int | None) -> list[tuple[str, Cell]]:
@@ -123,6 +138,13 @@ def terminal_width() -> int | None:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except OSError:
         return 80
+
+
+def terminal_height() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).lines or 24
+    except OSError:
+        return 24
 
 
 def clock(at: float | None) -> str:

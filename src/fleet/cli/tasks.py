@@ -100,7 +100,7 @@ def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> No
     A coder or model in bold was asked for by the task itself; a dim one is inherited.
     """
     from fleet.app.tasks import rows
-    from fleet.cli.table import print_tasks, terminal_width
+    from fleet.cli.table import print_live, print_tasks, terminal_height, terminal_width
 
     desk = _desk()
 
@@ -109,6 +109,8 @@ def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> No
         found = found[-limit:] if limit else found
         if as_json:
             data(found, line=watch)
+        elif watch and sys.stdout.isatty():
+            print_live(found, terminal_width(), terminal_height())
         else:
             print_tasks(found, terminal_width())
 

@@ -9,6 +9,11 @@ FleetError                 exit 1   it failed
 
 from __future__ import annotations
 
+import errno
+
+# What a machine says that has run out of something for now: disk, processes, files, memory.
+PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
 
 class FleetError(Exception):
     """A sentence for the user, the next thing to try, and the exit code."""
@@ -35,3 +40,8 @@ class NotFound(FleetError):
 
 class ToolMissing(FleetError):
     exit_code = 5
+
+
+def is_passing(problem: OSError) -> bool:
+    """Whether the same call may succeed later."""
+    return problem.errno in PASSING

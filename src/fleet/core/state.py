@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.core.task import Status, Task
+from fleet.core.task import Status, Task, is_cancelled
 from fleet.core.work import Attempt, State, Verdict
 
 
@@ -44,7 +44,7 @@ def _running(task: Task, attempt: Attempt, alive: bool, supervised: bool) -> Tol
 
 
 def _closed(task: Task, last: Attempt | None) -> Told:
-    if task.reason.startswith("cancelled"):
+    if is_cancelled(task):
         return Told(State.CANCELLED, task.reason)
     if last is not None and last.verdict is Verdict.ACCEPTED:
         return Told(State.DONE, last.cause)

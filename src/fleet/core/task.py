@@ -68,6 +68,14 @@ class Spec:
     output: int | None = None
 
 
+CANCELLED = "cancelled"
+
+
+def is_cancelled(task: Task) -> bool:
+    """Whether a task was closed because nobody wants it any more: by the first word of the reason."""
+    return task.status is Status.CLOSED and task.reason.partition(":")[0].strip() == CANCELLED
+
+
 def task_id(text: str) -> str:
     """A task's id, which also names a directory and an attempt; anything else is refused."""
     if not TASK_ID.match(text):

@@ -136,6 +136,7 @@ class Attempt:
     limits: Limits | None = None
     origins: dict[str, str] = field(default_factory=dict)  # who set each limit
     error: str | None = None  # what the agent itself reported as its failure
+    check: str | None = None  # the task's check, as it was before the agent ran
     checks: int = 0  # how many runs of the check were begun
     offset: int = 0  # how much of the agent's output these figures cover
     forgiven: bool = False  # a person opened the task again after it

@@ -31,6 +31,7 @@ UNFINISHED = ["PENDING", "ENQUEUED"]
 GIVEN_UP = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 WAIT = 0.1
 REST = 60.0
+POOL = 4  # connections; SQLite lets one write at a time
 AGAIN = 2.0
 T = TypeVar("T")
 _launching = threading.Event()
@@ -56,6 +57,7 @@ class Durable:
             "enable_otlp": False,
             "serializer": DBOSPortableJSONSerializer(),
             "notification_listener_polling_interval_sec": REST,
+            "db_engine_kwargs": {"pool_size": POOL, "max_overflow": 0, "pool_timeout": 60},
         }
         self._dbos = DBOS(config=config)
         self._begun: set[str] = set()  # carried by this process now

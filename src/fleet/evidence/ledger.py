@@ -25,7 +25,9 @@ SAVE = "UPDATE attempts SET settled = :settled, facts = :facts WHERE id = :id"
 ONE = "SELECT facts FROM attempts WHERE id = :id"
 OF_TASK = "SELECT facts FROM attempts WHERE task = :task ORDER BY number"
 UNSETTLED = "SELECT facts FROM attempts WHERE settled = 0 ORDER BY id"
-OF_TASKS = "SELECT facts FROM attempts WHERE task IN (SELECT value FROM json_each(:tasks)) ORDER BY task, number"
+LAST_OF = """
+    SELECT facts, max(number) FROM attempts WHERE task IN (SELECT value FROM json_each(:tasks)) GROUP BY task
+"""
 LAST_OF_EACH = "SELECT facts, max(number) FROM attempts GROUP BY task"
 
 
@@ -64,7 +66,7 @@ class Ledger:
 
     def last_of(self, tasks: Sequence[str]) -> dict[str, Attempt]:
         """The newest attempt at each of these tasks that was ever tried."""
-        return {attempt.task: attempt for attempt in self._list(OF_TASKS, tasks=msgspec.json.encode(tasks).decode())}
+        return {attempt.task: attempt for attempt in self._list(LAST_OF, tasks=msgspec.json.encode(tasks).decode())}
 
     def last_of_each(self) -> dict[str, Attempt]:
         """The newest attempt at every task that was ever tried."""

@@ -68,7 +68,8 @@ class Process:
     memory: int | None = None
     output: int = 0
     dropped: int = 0
-    leftovers: int = 0
+    leftovers: int = 0  # processes that it left behind and its keeper ended
+    survivors: int = 0  # processes that could not be ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +87,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Everything known about one attempt, and nothing that only the agent said, except where it is named a claim."""
+    """What is known about one attempt. What only the agent said is in the attempt: its events, its tokens, its cost."""
 
     attempt: Attempt
     process: Process
     result: Result
     check: Check | None = None
-    claims: dict[str, str] = field(default_factory=dict)
 
 
 def examine(cwd: Path, before: Snapshot, after: Snapshot) -> Result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
 import shutil
@@ -31,15 +30,6 @@ def allow_files(wanted: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-
-
-# What a machine says that has run out of something for now: disk, processes, files, memory.
-PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-
-
-def is_passing(problem: OSError) -> bool:
-    """Whether the same call may succeed later."""
-    return problem.errno in PASSING
 
 
 def disk(path: Path) -> tuple[int, int]:

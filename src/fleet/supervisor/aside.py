@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from fleet.core import Unavailable
-from fleet.host import machine
+from fleet.core.errors import is_passing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -18,6 +18,6 @@ async def aside(act: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     try:
         return await asyncio.to_thread(act, *args, **named)
     except OSError as problem:
-        if machine.is_passing(problem):
+        if is_passing(problem):
             raise Unavailable(f"{problem.filename or 'this machine'}: {problem.strerror}") from problem
         raise

@@ -19,7 +19,7 @@ from fleet.supervisor.house import House
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.settle import decide, publish, reopen, tell
 from fleet.supervisor.start import marks, start
-from fleet.supervisor.verify import check, look_at, nothing, write_receipt
+from fleet.supervisor.verify import add_check, check, look_at, nothing, write_receipt
 
 
 class Attempts:
@@ -55,13 +55,11 @@ class Attempts:
             self._house.log.say("keeper lost", task=attempt.task, level="warning", attempt=name, swept=swept)
 
     async def verify(self, name: str) -> None:
+        await self._change(name, lambda attempt: self._look(attempt))
         attempt = await self._load(name)
-        result, checked = nothing(attempt), None
-        if attempt.started is not None:
-            neighbours = sorted(self._neighbours.get(name, ()))
-            result = await aside(look_at, self._house, attempt, neighbours)
-            checked = await check(self._house, attempt, result, self._keep)
-        await self._change(name, lambda attempt: write_receipt(self._house, attempt, result, checked))
+        checked = await check(self._house, attempt, self._keep)
+        if checked is not None:
+            await aside(add_check, self._house, attempt, checked)
 
     async def broke(self, name: str, problem: str) -> None:
         """A bug of ours, or a machine that failed us: the attempt is over, the task is not."""
@@ -106,8 +104,21 @@ class Attempts:
             self._keep(attempt)
             hold = keeper.hold(directory, begun)
         self._house.log.say(event, task=attempt.task, attempt=attempt.id, coder=attempt.coder)
-        self._keep(replace(attempt, started=attempt.started or self._house.now()))
+        try:
+            self._keep(replace(attempt, started=attempt.started or self._house.now()))
+        except BaseException:
+            hold.close()
+            raise
         return hold
+
+    def _look(self, attempt: Attempt) -> Attempt:
+        """Write down what the agent left, before a check leaves things of its own; once, however often it is asked."""
+        if attempt.ended is not None:
+            return attempt
+        result = nothing(attempt)
+        if attempt.started is not None:
+            result = look_at(self._house, attempt, sorted(self._neighbours.get(attempt.id, ())))
+        return write_receipt(self._house, attempt, result)
 
     def _give_in(self, attempt: Attempt, said: str) -> Attempt:
         self._house.log.say("step failed", task=attempt.task, level="error", attempt=attempt.id, text=said)
@@ -122,10 +133,11 @@ class Attempts:
         """Tell the ledger, then the tracker: in this order nobody can start the task anew while it is unsettled."""
         if attempt.verdict is None:
             attempt = decide(self._house, attempt)
-            self._keep(attempt)
             reopen(self._house, attempt)
-        with suppress(NotFound):  # somebody removed the task: nobody is left to be told
-            tell(self._house, attempt)
+            self._keep(attempt)
+        if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
+            with suppress(NotFound):  # somebody removed the task: nobody is left to be told
+                tell(self._house, attempt)
         publish(self._house, attempt)
         facts: dict[str, Any] = {"ending": attempt.ending, "verdict": attempt.verdict, "cause": attempt.cause}
         note(self._house, attempt, "settled", **facts)

@@ -108,14 +108,17 @@ class _Notes:
 
     def record(self, events: list[tuple[Event, int]]) -> None:
         """Write down events with the offset of their line; those of a line that is there already are left out."""
+        if self._is_full:
+            return
+        if self._journal is not None and self._journal.size > MOST_EVENTS:
+            self._is_full = True
+            self.append([{"kind": "other", "text": "no more events are kept; the attempt's stdout has them"}])
+            return
         self.append([{"offset": offset} | _plain(event) for event, offset in events if offset > self._known])
 
     def append(self, records: list[dict[str, object]]) -> None:
-        if self._journal is None or not records or self._is_full:
+        if self._journal is None or not records:
             return
-        if self._journal.size > MOST_EVENTS:
-            self._is_full = True
-            records = [{"kind": "other", "text": "no more events are kept; the attempt's stdout has them"}]
         last = self._journal.last.get("id")
         first = last + 1 if isinstance(last, int) else 1
         shared: dict[str, object] = {"at": round(self._house.now(), 3), "attempt": self._attempt.id}

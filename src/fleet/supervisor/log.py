@@ -37,7 +37,8 @@ class Log:
             self._write(record)
             if task:
                 self._note(task, record)
-        self._hear(record)
+        with suppress(OSError, ValueError):  # whoever listened is gone; the file has it all
+            self._hear(record)
 
     def _write(self, record: Record) -> None:
         day = datetime.fromtimestamp(self._now(), UTC).date().isoformat()

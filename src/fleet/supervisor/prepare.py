@@ -8,11 +8,12 @@ from pathlib import Path
 from fleet import places, tracker
 from fleet.config.limits import project_limits, resolve_limits
 from fleet.core import FleetError, Unavailable
+from fleet.core.errors import is_passing
 from fleet.core.task import Status
 from fleet.core.work import Attempt, Ending
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import look
-from fleet.host import files, machine
+from fleet.host import files
 from fleet.supervisor.house import House
 from fleet.supervisor.start import start
 
@@ -26,7 +27,7 @@ def prepare(house: House, attempt: Attempt) -> Attempt:
     except FleetError as problem:
         cause = "; ".join(line.strip() for line in problem.message.splitlines())
     except OSError as problem:
-        if machine.is_passing(problem):
+        if is_passing(problem):
             raise
         cause = f"{problem.filename}: {problem.strerror}"
     return replace(attempt, ending=Ending.NOT_STARTED, cause=cause)
@@ -51,6 +52,7 @@ def _prepare(house: House, attempt: Attempt) -> Attempt:
         limits=resolved.limits,
         origins={name: origin.value for name, origin in resolved.origins.items()},
         context_limit=coder.context_limit,
+        check=spec.check,
     )
     start(house, prepared, task)  # nothing is started yet: what cannot be is said now
     return prepared

@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from fleet import tracker
 from fleet.core import NotFound
-from fleet.core.task import Status
+from fleet.core.task import Status, is_cancelled
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence import ledger
 from fleet.evidence.receipt import QUESTIONS, Process, Receipt, load_receipt, save
@@ -63,7 +62,7 @@ def _believed(house: House, attempt: Attempt, receipt: Receipt | None) -> Proces
         task = house.tracker.get(attempt.task)
     except NotFound:
         return replace(process, cause=Ending.CANCELLED.value, error="its task was removed")
-    if task.status is Status.CLOSED and task.reason.startswith(tracker.CANCELLED):
+    if is_cancelled(task):
         return replace(process, cause=Ending.CANCELLED.value, error="by hand")
     if process.cause != Ending.CANCELLED or attempt.started is None:
         return process

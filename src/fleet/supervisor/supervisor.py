@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
@@ -53,13 +54,11 @@ class Supervisor:
         self._attempts = Attempts(house, self._over, cannot_go_on)
         self._launch = launch
         self._running: dict[str, Attempt] = {}
-        self._carried: set[str] = set()  # the engine has them
+        self._carried: set[str] = set()  # the engine has them, or has had them
         self._woken = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hindrance = ""
         self._failing = False
-        self._taking_over = True
-        self._over_early: set[str] = set()  # over before we knew that it ran
         self._passed = False  # the one pass of --once has been made
 
     # ---- from outside
@@ -76,11 +75,11 @@ class Supervisor:
 
     async def run(self) -> None:
         engine = self._launch(self._attempts)
-        await self._take_over(engine)
+        while not self._stopping.is_set() and not await self._tried(self._take_over(engine)):
+            await _first_of(self._stopping.wait(), LOOK_SECONDS)
         while not self._stopping.is_set():
             self._woken.clear()
             looked = None if self._passed else await self._pass(engine)
-            await engine.rest()
             if self._is_done(looked):
                 await self._finish(engine)
                 return
@@ -92,21 +91,17 @@ class Supervisor:
     async def _take_over(self, engine: Engine) -> None:
         """Go on with every attempt that was begun, and free every task whose claim came to nothing."""
         unsettled = {attempt.id: attempt for attempt in await aside(self._house.ledger.unsettled)}
-        carried = await engine.unfinished()
-        found = [await aside(self._house.ledger.get, name) for name in carried - unsettled.keys()]
-        self._running = {attempt.id: attempt for attempt in [*unsettled.values(), *found]}
-        for name in self._over_early:
-            self._running.pop(name, None)
-        self._taking_over = False
-        for attempt in self._running.values():
-            self._house.log.say("took over", task=attempt.task, attempt=attempt.id)
-        self._carried = carried | self._over_early
-        for name in await engine.gave_up() & unsettled.keys():
+        unfinished = await engine.unfinished()
+        found = [await aside(self._house.ledger.get, name) for name in unfinished - unsettled.keys()]
+        given_up = await engine.gave_up() & unsettled.keys()
+        for attempt in [*unsettled.values(), *found]:
+            if attempt.id not in self._carried:  # else it came to its end while we asked
+                self._running[attempt.id] = attempt
+                self._house.log.say("took over", task=attempt.task, attempt=attempt.id)
+        self._carried |= unfinished
+        for name in given_up:
             await self._bury(name)
-        try:
-            await self._reconcile(engine)
-        except FleetError as problem:
-            self._complain(problem)
+        await self._reconcile(engine)
 
     async def _reconcile(self, engine: Engine) -> None:
         """Start what was written down and not started, and free what was claimed and not written down.
@@ -114,7 +109,8 @@ class Supervisor:
         Done at first, and again after every failure: a call may fail and have been done all the same.
         """
         for attempt in await aside(self._house.ledger.unsettled):
-            self._running.setdefault(attempt.id, attempt)
+            if attempt.id not in self._carried:
+                self._running[attempt.id] = attempt
         for name in self._running.keys() - self._carried:
             await self._carry(engine, name)
         await self._free_claims()
@@ -142,11 +138,13 @@ class Supervisor:
     async def _pass(self, engine: Engine) -> Looked | None:
         """Start what may start. A tracker that fails is reported and asked again later; it ends nothing."""
         self._refresh()
-        if self._stopping.is_set() or len(self._running) >= self._house.runtime.max_concurrent:
-            return None
         try:
+            await engine.rest()
             if self._failing:
                 await self._reconcile(engine)
+                self._failing = False
+            if self._stopping.is_set() or len(self._running) >= self._house.runtime.max_concurrent:
+                return None
             looked = await aside(self._look)
             for candidate in looked.chosen if self._has_disk() else ():
                 if self._stopping.is_set():
@@ -230,10 +228,17 @@ class Supervisor:
 
     def _over(self, name: str) -> None:
         self._running.pop(name, None)
-        self._carried.discard(name)
-        if self._taking_over:
-            self._over_early.add(name)
+        self._carried.add(name)  # even one that we had not heard of: it is never to be carried again
         self._woken.set()
+
+    async def _tried(self, something: Awaitable[None]) -> bool:
+        """Whether it could be done; what failed is said, and tried again later."""
+        try:
+            await something
+        except FleetError as problem:
+            self._complain(problem)
+            return False
+        return True
 
     def _complain(self, problem: FleetError) -> None:
         self._failing = True
@@ -248,10 +253,11 @@ class Supervisor:
 
     async def _finish(self, engine: Engine) -> None:
         """Let the engine write down that all is over, so that the next supervisor finds nothing to go on with."""
-        for _ in range(20):
-            if not await engine.unfinished():
-                return
-            await asyncio.sleep(0.05)
+        with suppress(FleetError):
+            for _ in range(20):
+                if not await engine.unfinished():
+                    return
+                await asyncio.sleep(0.05)
 
     async def _let_go(self) -> None:
         """Let short steps come to their end; agents live on, and the next supervisor adopts them."""

@@ -38,24 +38,39 @@ class Judged:
 def judge(facts: Facts) -> Judged:
     """Say what becomes of the task: an agent's word alone never closes it."""
     ending, cause = ended(facts)
+    if facts.process.survivors:
+        left = f"{facts.process.survivors} of its processes could not be ended"
+        return Judged(ending, Verdict.FAILED, f"{cause}; {left}, so it is not tried again")
     match ending:
         case Ending.CANCELLED:
             return Judged(ending, Verdict.CANCELLED, cause)
         case Ending.QUESTION:
             return Judged(ending, Verdict.ASKED, cause)
-        case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT if facts.lost + 1 < MOST_LOST:
-            return Judged(ending, Verdict.RETRY, cause)
         case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT:
-            return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
+            return _nobodys_fault(facts, ending, cause)
         case Ending.NOT_STARTED:
             return Judged(ending, Verdict.FAILED, cause)
         case Ending.FINISHED if facts.check is None or facts.check.passed:
             return Judged(ending, Verdict.ACCEPTED, cause)
-    refused = ending is Ending.FINISHED
+        case _:
+            return _failed(facts, ending, cause)
+
+
+def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
+    """Try again without counting it: at once the first time, since twice in a row may be a broken machine."""
+    if facts.lost + 1 >= MOST_LOST:
+        return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
+    again = facts.lost > 0 and ending is not Ending.CONTEXT
+    return Judged(ending, Verdict.RETRY, cause, wait(facts.lost - 1, facts.backoff) if again else 0.0)
+
+
+def _failed(facts: Facts, ending: Ending, cause: str) -> Judged:
+    """Try again after a while, or give up; work that its check does not accept is refused."""
     if facts.failures + 1 < facts.attempts:
         return Judged(ending, Verdict.RETRY, cause, wait(facts.failures, facts.backoff))
     tried = f"{facts.attempts} attempts" if facts.attempts > 1 else "1 attempt"
-    return Judged(ending, Verdict.REFUSED if refused else Verdict.FAILED, f"{cause}; gave up after {tried}")
+    verdict = Verdict.REFUSED if ending is Ending.FINISHED else Verdict.FAILED
+    return Judged(ending, verdict, f"{cause}; gave up after {tried}")
 
 
 def ended(facts: Facts) -> tuple[Ending, str]:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from fleet import keeper, tracker
+from fleet import keeper
+from fleet.core.text import clean
 from fleet.core.work import Attempt
-from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_snapshot, save
+from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_receipt, load_snapshot, save
 from fleet.evidence.snapshot import Snapshot, look
 from fleet.host import files
 from fleet.keeper import Cause
@@ -32,12 +33,12 @@ def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
     return replace(examine(cwd, before, look(cwd, house.artifacts(attempt.task))), shared=neighbours)
 
 
-async def check(house: House, attempt: Attempt, result: Result, keep: Callable[[Attempt], None]) -> Check | None:
+async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None]) -> Check | None:
     """Run the task's check, under a keeper of its own, once the agent says that it is done."""
-    process = process_of(attempt, house.attempt_directory(attempt))
-    if process.code != 0 or attempt.error is not None or result.effect is False:
+    receipt = await aside(load_receipt, house.attempt_directory(attempt) / "receipt.json")
+    if receipt is None or receipt.process.code != 0 or attempt.error is not None or receipt.result.effect is False:
         return None
-    command = (await aside(tracker.spec.read, house.home, attempt.task)).check
+    command = attempt.check
     if command is None:
         return None
     for number in range(1, CHECKED_AGAIN + 1):
@@ -80,11 +81,18 @@ def _checked(command: str, seen: keeper.Exit, directory: Path) -> Check:
     return Check(command, passed, cause, seen.code, seen.wall, output.decode(errors="replace")[-TAIL:])
 
 
-def write_receipt(house: House, attempt: Attempt, result: Result, checked: Check | None) -> Attempt:
+def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
     directory = house.attempt_directory(attempt)
     ended = replace(attempt, ended=attempt.ended or house.now())
-    save(directory / "receipt.json", Receipt(ended, process_of(attempt, directory), result, checked))
+    save(directory / "receipt.json", Receipt(ended, process_of(attempt, directory), result))
     return ended
+
+
+def add_check(house: House, attempt: Attempt, checked: Check) -> None:
+    path = house.attempt_directory(attempt) / "receipt.json"
+    receipt = load_receipt(path)
+    if receipt is not None:
+        save(path, replace(receipt, check=checked))
 
 
 def nothing(attempt: Attempt) -> Result:
@@ -98,7 +106,7 @@ def process_of(attempt: Attempt, directory: Path) -> Process:
         return Process(attempt.ending.value, error=attempt.cause)
     seen = keeper.Hold(directory).exit
     if seen is None:
-        return Process("lost", error="its keeper was killed; what it left running was ended")
+        return Process("lost", error=_lost(directory))
     relieved = attempt.ending if seen.cause is Cause.CANCELLED else None  # it may have ended before we could
     return Process(
         cause=relieved.value if relieved else seen.cause.value,
@@ -111,7 +119,13 @@ def process_of(attempt: Attempt, directory: Path) -> Process:
         output=seen.stdout,
         dropped=seen.dropped,
         leftovers=seen.leftovers,
+        survivors=seen.survivors,
     )
+
+
+def _lost(directory: Path) -> str:
+    said = (files.read_end(directory / "keeper.err", TAIL) or b"").decode(errors="replace").strip().splitlines()
+    return f"its keeper failed: {clean(said[-1])}" if said else "its keeper was killed; what it left running was ended"
 
 
 def _why(seen: keeper.Exit, attempt: Attempt) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from fleet.core import BadConfig
 from fleet.core.text import clean, nearest
 from fleet.tracker import spec
-from fleet.tracker.base import CANCELLED, Tracker
+from fleet.tracker.base import Tracker
 
 NAMES = ("local", "beads")
 
@@ -28,4 +28,4 @@ def open(home: Path, name: str = "local") -> Tracker:
             raise BadConfig(f"there is no tracker {clean(name)!r}{nearest(name, NAMES)}; there are {known}")
 
 
-__all__ = ["CANCELLED", "NAMES", "Tracker", "open", "spec"]
+__all__ = ["NAMES", "Tracker", "open", "spec"]

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fleet.core import BadConfig
-from fleet.core.task import Comment, NewTask, Status, Task
-
-CANCELLED = "cancelled"
+from fleet.core.task import Comment, NewTask, Status, Task, is_cancelled
 
 
 class Tracker(Protocol):
@@ -59,7 +57,7 @@ class Tracker(Protocol):
 
 def is_done(task: Task) -> bool:
     """Whether those who wait for the task may start: it is closed, and was not cancelled."""
-    return task.status is Status.CLOSED and not task.reason.startswith(CANCELLED)
+    return task.status is Status.CLOSED and not is_cancelled(task)
 
 
 def circle(task: str, on: str) -> BadConfig:

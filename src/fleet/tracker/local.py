@@ -48,7 +48,8 @@ CREATE INDEX IF NOT EXISTS comments_of_task ON comments (task, number);
 _TASKS = """
     SELECT t.*, (
         SELECT group_concat(
-            CASE WHEN n.status != 'closed' OR n.reason GLOB 'cancelled*' THEN '!' ELSE '' END || n.id, ' '
+            CASE WHEN n.status = 'closed' AND n.reason != 'cancelled' AND n.reason NOT GLOB 'cancelled:*'
+            THEN '' ELSE '!' END || n.id, ' '
         )
         FROM dependencies d JOIN tasks n ON n.id = d.needs WHERE d.task = t.id
     ) AS needs

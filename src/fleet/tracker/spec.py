@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fleet.core import BadConfig
+from fleet.core.errors import is_passing
 from fleet.core.task import Spec
 from fleet.core.text import clean, has_controls
 from fleet.host import files
-from fleet.host.machine import is_passing
 from fleet.tracker.reserve import directory
 
 LIMIT = 1024 * 1024
