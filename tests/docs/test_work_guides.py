@@ -58,12 +58,25 @@ def test_every_state_ending_verdict_and_kind_of_event_is_explained() -> None:
     assert [verdict for verdict in Verdict if verdict not in quoted(TASKS)] == []
 
 
+def test_every_ending_and_verdict_has_its_line_among_the_words() -> None:
+    words = (ROOT / "docs/words.md").read_text()
+    assert [word for word in (*Ending, *Verdict) if f"\n| **{word}** | " not in words] == []
+
+
+@pytest.mark.parametrize("package", ["supervisor", "app", "core", "config", "host", "evidence", "keeper", "tracker"])
+def test_every_module_of_a_floor_is_in_the_house(package: str) -> None:
+    (row,) = [line for line in (ROOT / "docs/house.md").read_text().splitlines() if f"| `{package}` |" in line]
+    named = {word for name in quoted(row) for word in name.split(".")}
+    modules = {path.stem for path in (ROOT / "src/fleet" / package).glob("[a-z]*.py")}
+    assert modules - named - ({"errors", "text"} if package == "core" else set()) == set()  # these two in words
+
+
 def test_every_field_that_scripts_read_is_explained() -> None:
     told = quoted(TASKS)
     assert [field.name for field in fields(Row) if field.name not in first_cells(TASKS)] == []
     assert [field.name for field in fields(Shown) if field.name not in told] == []
     assert [field.name for field in fields(Event) if field.name not in told] == []
-    assert [field.name for field in fields(Receipt) if field.name not in told | {"claims"}] == []  # nothing claims yet
+    assert [field.name for field in fields(Receipt) if field.name not in told] == []
 
 
 def test_everything_that_a_task_leaves_can_be_read_as_the_guide_says() -> None:

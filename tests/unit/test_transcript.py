@@ -83,12 +83,12 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
         (Event(EventKind.USAGE), {}),
         (Event(EventKind.ERROR, text="no"), {"error": "no"}),
         (Event(EventKind.ERROR), {"error": "it did not say what"}),
-        (Event(EventKind.RESULT, ok=True, cost=0.0), {"cost": 0.0, "session_cost": 0.0}),
-        (Event(EventKind.RESULT, ok=None, session="s"), {"session": "s"}),
-        (Event(EventKind.RESULT, ok=False, text="no"), {"error": "no"}),
-        (Event(EventKind.RESULT, ok=False), {"error": "it did not say what"}),
-        (Event(EventKind.RESULT, ok=True, total=Usage(5, 5)), {"tokens": 10, "session_tokens": 10}),
-        (Event(EventKind.RESULT, ok=True, context_limit=7), {"context_limit": 7}),
+        (Event(EventKind.RESULT, ok=True, cost=0.0), {"finished": True, "cost": 0.0, "session_cost": 0.0}),
+        (Event(EventKind.RESULT, ok=None, session="s"), {"finished": True, "session": "s"}),
+        (Event(EventKind.RESULT, ok=False, text="no"), {"finished": True, "error": "no"}),
+        (Event(EventKind.RESULT, ok=False), {"finished": True, "error": "it did not say what"}),
+        (Event(EventKind.RESULT, ok=True, total=Usage(5, 5)), {"finished": True, "tokens": 10, "session_tokens": 10}),
+        (Event(EventKind.RESULT, ok=True, context_limit=7), {"finished": True, "context_limit": 7}),
     ],
 )
 def test_one_event_makes_known(event: Event, facts: dict[str, object]) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from fleet import coders, tracker
 from fleet.app.home import SETTINGS, WAKE, ensure_home
 from fleet.config.runtime import Live, Runtime
-from fleet.core import FleetError
+from fleet.core import FleetError, NotFound
 from fleet.engine.base import Engine
 from fleet.evidence.journal import Record
 from fleet.evidence.ledger import Ledger
@@ -33,6 +33,8 @@ from fleet.supervisor.supervisor import Mode, Supervisor
 RECORD = "supervisor.json"
 STARTS_WITHIN = 30.0
 STOPS_WITHIN = 20.0
+LONGEST_LOG = 1024**3
+LONGEST_LINE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,13 @@ def supervise(
     settings = Live(home / SETTINGS)
     if coder is not None:
         find_coder(coder, settings.runtime)
+    desk = tracker.open(home, settings.runtime.tracker)
+    desk.ready(1)  # a tracker that is not there is said now, where somebody is looking
     lock = _take(home)
     actor = f"fleet-{sha256(str(home).encode()).hexdigest()[:6]}-{secrets.token_hex(4)}"
     _introduce(home, actor)
     log = Log(home, hear)
-    house = House(
-        home, tracker.open(home, settings.runtime.tracker), Ledger(home), settings, find_coder, log, actor, coder
-    )
+    house = House(home, desk, Ledger(home), settings, find_coder, log, actor, coder)
     log.say("supervisor started", pid=os.getpid(), actor=actor, tracker=settings.runtime.tracker.value)
     try:
         asyncio.run(_run(house, mode, database.path(home), lambda code: _leave(farewell, code)))
@@ -213,3 +215,13 @@ def stop() -> Running:
     if locks.held(home / LOCK):
         raise FleetError(f"the supervisor, process {who.pid}, did not stop", hint=f"kill -9 {who.pid}  # loses nothing")
     return who
+
+
+def log_lines(most: int | None) -> list[str]:
+    """The supervisor's newest log, or the last lines of it."""
+    found = sorted((ensure_home() / "logging").glob("fleet-*.jsonl"))
+    if not found:
+        raise NotFound("no supervisor has run in this home yet", hint="fleet run")
+    limit = LONGEST_LOG if most is None else min(LONGEST_LOG, most * LONGEST_LINE)
+    lines = (files.read_end(found[-1], limit) or b"").decode(errors="replace").splitlines()
+    return lines[-most:] if most else lines

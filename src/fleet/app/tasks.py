@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet import tracker
+from fleet import keeper, tracker
 from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.config import runtime as settings
 from fleet.core import BadConfig, FleetError, NotFound
@@ -20,6 +20,7 @@ from fleet.supervisor.choice import LOCK, attempt_directory, choose
 from fleet.tracker import Tracker
 
 ENDS_WITHIN = 20.0
+PIECE = 1024 * 1024
 NEVER = Attempt("", "", 0, "", None, "", "", 0.0)
 READABLE = {
     "log": "log.jsonl",
@@ -58,6 +59,15 @@ class Row:
     cost: float | None
     peak_context_pct: int | None
     session: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunsWith:
+    coder: str
+    model: str | None
+    own_coder: bool
+    own_model: bool
+    cwd: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,26 +129,24 @@ def show(desk: Desk, name: str) -> Shown:
 
 
 def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float) -> Row:
-    spec, _ = _spec(desk, task.id)
-    choice = choose(spec, None, desk.runtime)
     running = last if last is not None and last.verdict is None else None
-    alive = running is not None and locks.held(attempt_directory(desk.home, running) / "lock")
+    alive = running is not None and keeper.is_alive(attempt_directory(desk.home, running))
     told = tell(task, last, alive=alive, supervised=supervised)
+    runs = _runs_with(desk, task, last, told.state)
     seen = last or NEVER
-    shown = last if told.state is not State.OPEN else None  # an open task will run with what is set now
     return Row(
         id=task.id,
         title=task.title,
         state=told.state,
         cause=told.cause,
         attempts=seen.number,
-        coder=shown.coder if shown else choice.coder,
-        model=shown.model if shown else choice.model,
-        cwd=spec.cwd if spec else None,
+        coder=runs.coder,
+        model=runs.model,
+        cwd=runs.cwd,
         branch=seen.branch,
         priority=task.priority,
-        own_coder=choice.own_coder,
-        own_model=choice.own_model,
+        own_coder=runs.own_coder,
+        own_model=runs.own_model,
         waits_for=task.waits_for,
         created=task.created,
         started=seen.started,
@@ -151,6 +159,15 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         peak_context_pct=seen.context_share,
         session=seen.session,
     )
+
+
+def _runs_with(desk: Desk, task: Task, last: Attempt | None, state: State) -> RunsWith:
+    """What a task ran with, from its last attempt; what an open one will run with, from what is set now."""
+    if last is not None and last.cwd and state is not State.OPEN:
+        return RunsWith(last.coder, last.model, last.own_coder, last.own_model, last.cwd)
+    spec, _ = _spec(desk, task.id)
+    choice = choose(spec, None, desk.runtime)
+    return RunsWith(choice.coder, choice.model, choice.own_coder, choice.own_model, spec.cwd if spec else None)
 
 
 def _idle(attempt: Attempt, now: float) -> float | None:
@@ -181,15 +198,13 @@ def abort(desk: Desk, name: str) -> Task:
 
 def _end_agent(desk: Desk, task: str) -> None:
     """Wait until no agent of the task lives. One that is only being started is caught when it is there."""
-    from fleet import keeper
-
     deadline = time.monotonic() + ENDS_WITHIN
     while time.monotonic() < deadline:
         last = desk.ledger.last_of([task]).get(task)
         if last is None or last.verdict is not None:
             return
         directory = attempt_directory(desk.home, last)
-        living = [one for one in (directory, *directory.glob("check*")) if locks.held(one / "lock")]
+        living = [one for one in (directory, *directory.glob("check*")) if keeper.is_alive(one)]
         for one in living:
             keeper.abort(one)
         if not living and not locks.held(desk.home / LOCK):
@@ -222,9 +237,9 @@ def readable(desk: Desk, name: str, what: str) -> Path:
     return path
 
 
-def content(path: Path, limit: int = 64 * 1024 * 1024) -> bytes:
-    """What a file holds that an agent may have put there: only a plain file is read, and not without end."""
-    found = files.read_end(path, limit)
+def content(path: Path, start: int) -> bytes:
+    """A piece of a file that an agent may have put there, from an offset on; only a plain file is read."""
+    found = files.read_from(path, start, PIECE)
     if found is None:
         raise FleetError(f"{path} is not a plain file, and is not read", hint=f"ls -la {path}")
     return found

@@ -6,9 +6,8 @@ import json
 import queue
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fleet.cli.show import data, json_option, screen, talk
-from fleet.core import BadConfig, NotFound
+from fleet.core import BadConfig
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def _supervise(coder: str | None, once: bool, drain: bool, telling: _Telling) ->
             terminal.callback(_part)
         refresh = terminal.enter_context(screen(live, "Ctrl-C leaves; the agents go on"))
         if live:
-            threading.Thread(target=_table, args=(refresh,), daemon=True).start()
+            terminal.enter_context(_drawing(refresh))
         hear = terminal.enter_context(_Voice(say))
         supervise(mode, coder, hear, farewell=terminal.close)
 
@@ -138,19 +137,30 @@ def _ignore(record: Mapping[str, object]) -> None:
     """The table shows it, or nobody looks."""
 
 
-def _table(refresh: object) -> None:
-    """Draw the table again every second, beside the supervisor."""
+@contextmanager
+def _drawing(refresh: Callable[[], None]) -> Iterator[None]:
+    """Draw the table again every second beside the supervisor, and not once more when it is over."""
+    over = threading.Event()
+    drawer = threading.Thread(target=_draw, args=(refresh, over), daemon=True)
+    drawer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        drawer.join(LAST_WORDS)
+
+
+def _draw(refresh: Callable[[], None], over: threading.Event) -> None:
     from fleet.app.tasks import Desk, rows
     from fleet.cli.table import print_live, terminal_height, terminal_width
     from fleet.core import FleetError
 
-    assert callable(refresh)
-    while True:
+    while not over.is_set():
         with suppress(FleetError):
             found = rows(Desk.open(), everything=False)
             refresh()
             print_live(found, terminal_width(), terminal_height())
-        time.sleep(1)
+        over.wait(1)
 
 
 def _print_json(record: Mapping[str, object]) -> None:
@@ -213,12 +223,7 @@ def stop(as_json: bool) -> None:
 @click.argument("lines", type=click.IntRange(1), required=False)
 def log(lines: int | None) -> None:
     """Print the supervisor's newest log; with a number, only so many lines from its end."""
-    from fleet.app.home import ensure_home
-    from fleet.host import files
+    from fleet.app.run import log_lines
 
-    found = sorted((ensure_home() / "logging").glob("fleet-*.jsonl"))
-    if not found:
-        raise NotFound("no supervisor has run in this home yet", hint="fleet run")
-    text = (files.read(found[-1], limit=1 << 30) or b"").decode(errors="replace").splitlines()
-    for line in text[-lines:] if lines else text:
+    for line in log_lines(lines):
         click.echo(line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 import click
@@ -44,15 +44,15 @@ def print_tasks(rows: Sequence[Row], width: int | None) -> None:
     if not rows:
         click.echo("no tasks")
         return
-    columns = fitting(rows, width)
-    cells = {name: [cell(row) for row in rows] for name, cell in columns}
-    widths = {name: max([len(name), *map(wide, cells[name])]) for name, _ in columns}
+    cells = {name: [cell(row) for row in rows] for name, _, cell in COLUMNS}
+    widths = {name: max([len(name), *map(wide, cells[name])]) for name, _, _ in COLUMNS}
+    columns = fitting(widths, width)
     if width is not None and "TITLE" in widths:
-        others = sum(widths[name] + len(GAP) for name, _ in columns if name != "TITLE")
+        others = sum(widths[name] + len(GAP) for name in columns if name != "TITLE")
         widths["TITLE"] = min(widths["TITLE"], max(10, width - others))
-    click.echo(click.style(_line([(name, widths[name]) for name, _ in columns]), bold=True))
+    click.echo(click.style(_line([(name, widths[name]) for name in columns]), bold=True))
     for n, row in enumerate(rows):
-        click.echo(GAP.join(_paint(name, row, _fit(cells[name][n], widths[name])) for name, _ in columns).rstrip())
+        click.echo(GAP.join(_paint(name, row, _fit(cells[name][n], widths[name])) for name in columns).rstrip())
         if row.cause:
             cause = clean(row.cause, 1000)
             shown = cause if width is None else _fit(cause, width - 4).rstrip()
@@ -73,21 +73,16 @@ def print_live(rows: Sequence[Row], width: int | None, height: int) -> None:
         click.echo(click.style(f"… and {len(rows) - shown} more: fleet tasks --all", dim=True))
 
 
-def fitting(rows: Sequence[Row], width: int | None) -> list[tuple[str, Cell]]:
+def fitting(widths: Mapping[str, int], width: int | None) -> list[str]:
     """The columns that there is room for: the least needed go first."""
-    left = list(COLUMNS)
+    left = [(name, spare) for name, spare, _ in COLUMNS]
     while width is not None:
-        taken = sum(_needs(name, cell, rows) + len(GAP) for name, _, cell in left)
+        taken = sum(min(widths[name], LEAST_TITLE) if name == "TITLE" else widths[name] for name, _ in left)
         dispensable = [column for column in left if column[1] > 0]
-        if taken - len(GAP) <= width or not dispensable:
+        if taken + len(GAP) * (len(left) - 1) <= width or not dispensable:
             break
         left.remove(max(dispensable, key=lambda column: column[1]))
-    return [(name, cell) for name, _, cell in left]
-
-
-def _needs(name: str, cell: Cell, rows: Sequence[Row]) -> int:
-    most = max(len(name), *(wide(cell(row)) for row in rows))
-    return min(most, LEAST_TITLE) if name == "TITLE" else most
+    return [name for name, _ in left]
 
 
 def _paint(name: str, row: Row, text: str) -> str:

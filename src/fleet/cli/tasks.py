@@ -214,11 +214,9 @@ def task(id: str, what: str, follow: bool) -> None:
     path = readable(desk, id, what)
     shown = 0
     while True:
-        text = content(path)
-        if len(text) < shown:
-            shown = 0
-        _pour(text[shown:])
-        shown = len(text)
+        while piece := content(path, shown):
+            _pour(piece)
+            shown += len(piece)
         if not follow:
             return
         time.sleep(0.5)

@@ -112,6 +112,8 @@ class Attempt:
     cwd: str
     actor: str
     created: float
+    own_coder: bool = False  # the task itself asked for it
+    own_model: bool = False
     branch: str | None = None
     base: str | None = None
     started: float | None = None
@@ -135,6 +137,7 @@ class Attempt:
     tools: dict[str, int] = field(default_factory=dict)
     limits: Limits | None = None
     origins: dict[str, str] = field(default_factory=dict)  # who set each limit
+    finished: bool = False  # the agent says that its turn is over
     error: str | None = None  # what the agent itself reported as its failure
     check: str | None = None  # the task's check, as it was before the agent ran
     checks: int = 0  # how many runs of the check were begun

@@ -45,3 +45,6 @@ class Engine(Protocol):
 
     async def rest(self) -> None:
         """Cost little from now on, if the attempts of an earlier process have all been found."""
+
+    async def forget(self) -> None:
+        """Drop what is remembered of attempts that were over a day ago; the ledger has what people ask for."""

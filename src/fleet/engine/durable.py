@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,8 +32,11 @@ UNFINISHED = ["PENDING", "ENQUEUED"]
 GIVEN_UP = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 WAIT = 0.1
 REST = 60.0
+THREADS = 24  # DBOS takes the loop's own pool for them, so slow calls to bd and git are among these
 POOL = 4  # connections; SQLite lets one write at a time
 AGAIN = 2.0
+KEPT = timedelta(days=1)
+AT_A_TIME = 5000
 T = TypeVar("T")
 _launching = threading.Event()
 Act = Callable[..., Coroutine[Any, Any, None]]
@@ -57,7 +61,14 @@ class Durable:
             "enable_otlp": False,
             "serializer": DBOSPortableJSONSerializer(),
             "notification_listener_polling_interval_sec": REST,
-            "db_engine_kwargs": {"pool_size": POOL, "max_overflow": 0, "pool_timeout": 60},
+            "db_engine_kwargs": {
+                "pool_size": POOL,
+                "max_overflow": 0,
+                "pool_timeout": 60,
+                "pool_pre_ping": False,
+                "pool_use_lifo": True,
+            },
+            "max_executor_threads": THREADS,
         }
         self._dbos = DBOS(config=config)
         self._begun: set[str] = set()  # carried by this process now
@@ -87,6 +98,16 @@ class Durable:
             still = await self._named(UNFINISHED)
             self._resting = not (self._expected & still) - self._begun
             self._poll(REST if self._resting else WAIT)
+
+    async def forget(self) -> None:
+        before = (datetime.now(UTC) - KEPT).isoformat()
+        done = await _or_unavailable(
+            DBOS.list_workflows_async(
+                status="SUCCESS", end_time=before, limit=AT_A_TIME, load_input=False, load_output=False
+            )
+        )
+        if done:
+            await _or_unavailable(DBOS.delete_workflows_async([workflow.workflow_id for workflow in done]))
 
     async def _named(self, states: list[str]) -> set[str]:
         found = await _or_unavailable(DBOS.list_workflows_async(status=states, load_input=False, load_output=False))

@@ -103,11 +103,16 @@ def open_regular(path: Path) -> int | None:
 
 def read_end(path: Path, limit: int) -> bytes | None:
     """The last bytes of a file that an agent can reach; None unless it is a plain file."""
+    return read_from(path, None, limit)
+
+
+def read_from(path: Path, start: int | None, limit: int) -> bytes | None:
+    """Some bytes of a file that an agent can reach, from an offset on or from its end; None unless it is plain."""
     fd = open_regular(path)
     if fd is None:
         return None
     try:
-        return os.pread(fd, limit, max(0, os.fstat(fd).st_size - limit))
+        return os.pread(fd, limit, max(0, os.fstat(fd).st_size - limit) if start is None else start)
     finally:
         os.close(fd)
 

@@ -2,6 +2,6 @@
 
 from fleet.host.process import strays, sweep
 from fleet.keeper.base import Cause, Exit, Start
-from fleet.keeper.hold import Hold, abort, adopt, hold
+from fleet.keeper.hold import Hold, abort, adopt, hold, is_alive
 
-__all__ = ["Cause", "Exit", "Hold", "Start", "abort", "adopt", "hold", "strays", "sweep"]
+__all__ = ["Cause", "Exit", "Hold", "Start", "abort", "adopt", "hold", "is_alive", "strays", "sweep"]

@@ -137,6 +137,11 @@ def _start(directory: Path, start: Start) -> Hold:
             raise
 
 
+def is_alive(directory: Path) -> bool:
+    """Whether a keeper runs for this directory."""
+    return locks.held(directory / LOCK)
+
+
 def abort(directory: Path) -> bool:
     """Tell the keeper of this directory to end its agent, from any process; False when there is no keeper."""
     control = _open_pipe(directory / CONTROL, os.O_WRONLY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleet.core.task import Task
@@ -20,6 +20,8 @@ class Candidate:
     coder: str
     model: str | None
     last: Attempt | None = None
+    own_coder: bool = False
+    own_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Room:
     models: Mapping[str, int] = field(default_factory=dict)
 
 
-def admit(candidates: Sequence[Candidate], running: Sequence[Attempt], room: Room, now: float) -> list[Candidate]:
+def admit(candidates: Iterable[Candidate], running: Sequence[Attempt], room: Room, now: float) -> list[Candidate]:
     """The candidates that may start, in their order. A coder that is full holds up nobody else."""
     busy = {attempt.task for attempt in running}
     coders = Counter(attempt.coder for attempt in running)

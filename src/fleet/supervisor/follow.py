@@ -82,9 +82,9 @@ def _digest(house: House, attempt: Attempt, read: Reader, piece: list[tuple[byte
 def _relieve(house: House, attempt: Attempt, hold: keeper.Hold) -> Attempt:
     """End an agent whose context is nearly full, before it begins to forget; a fresh session goes on."""
     share = attempt.context_share
-    if attempt.ending is Ending.CONTEXT or share is None or share <= house.runtime.context_pressure_threshold_pct:
+    if attempt.finished or attempt.ending is Ending.CONTEXT:
         return attempt
-    if not hold.abort():
+    if share is None or share <= house.runtime.context_pressure_threshold_pct or not hold.abort():
         return attempt
     return replace(attempt, ending=Ending.CONTEXT, cause=f"its context was {share} % full")
 

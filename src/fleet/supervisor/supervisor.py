@@ -24,6 +24,8 @@ LOOK_EVERY = {"local": 2.0, "beads": 15.0}  # bd takes a second a call; people w
 LOOK_SECONDS = 2.0
 AT_A_TIME = 200
 LET_GO = 2.0
+TIDY_EVERY = 3600.0
+FIRST_TIDY = 60.0
 
 Launch = Callable[[Attempts], Engine]
 
@@ -58,7 +60,9 @@ class Supervisor:
         self._woken = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hindrance = ""
+        self._tidy_at = asyncio.get_running_loop().time() + FIRST_TIDY
         self._failing = False
+        self._complaint = ""
         self._passed = False  # the one pass of --once has been made
 
     # ---- from outside
@@ -140,6 +144,7 @@ class Supervisor:
         self._refresh()
         try:
             await engine.rest()
+            await self._tidy(engine)
             if self._failing:
                 await self._reconcile(engine)
                 self._failing = False
@@ -154,8 +159,16 @@ class Supervisor:
             self._complain(problem)
             return None
         self._failing = False
+        self._complaint = ""
         self._passed = self._mode is Mode.ONCE
         return looked
+
+    async def _tidy(self, engine: Engine) -> None:
+        """Once an hour, let the engine forget what is long over."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._tidy_at:
+            self._tidy_at = now + TIDY_EVERY
+            await engine.forget()
 
     def _refresh(self) -> None:
         change = self._house.settings.refresh()
@@ -176,18 +189,17 @@ class Supervisor:
 
     def _look(self) -> Looked:
         """Ask the tracker what is ready, in growing bites until enough is found that may start."""
-        running = list(self._running.values())
+        running, now = list(self._running.values()), self._house.now()
         limit = AT_A_TIME
         while True:
             tasks = self._house.tracker.ready(limit)
             lasts = self._house.ledger.last_of([task.id for task in tasks])
-            candidates = list(self._candidates(tasks, lasts))
-            chosen = admit(candidates, running, self._room(), self._house.now())
+            chosen = admit(self._candidates(tasks, lasts), running, self._room(), now)
             if chosen or len(tasks) < limit:
                 break
             limit *= 4
-        waits = [seconds for one in candidates if (seconds := wait(one.last, self._house.now())) > 0]
-        return Looked(chosen, len(candidates), min([*waits, LOOK_EVERY.get(self._house.tracker.name, LOOK_SECONDS)]))
+        waits = [seconds for last in lasts.values() if (seconds := wait(last, now)) > 0]
+        return Looked(chosen, len(tasks), min([*waits, LOOK_EVERY.get(self._house.tracker.name, LOOK_SECONDS)]))
 
     def _room(self) -> Room:
         runtime = self._house.runtime
@@ -200,7 +212,8 @@ class Supervisor:
             except FleetError:
                 spec = None  # it is claimed all the same, and fails with the reason
             choice = choose(spec, self._house.coder, self._house.runtime)
-            yield Candidate(task, choice.coder, choice.model, lasts.get(task.id))
+            last = lasts.get(task.id)
+            yield Candidate(task, choice.coder, choice.model, last, choice.own_coder, choice.own_model)
 
     async def _begin(self, engine: Engine, candidate: Candidate) -> None:
         """Claim one task and begin an attempt at it: first the tracker, then the ledger, then the engine."""
@@ -221,9 +234,17 @@ class Supervisor:
         except NotFound:
             return None
         first = Attempt(
-            id="", task=candidate.task.id, number=0, coder=candidate.coder, model=candidate.model, cwd="",
-            actor=house.actor, created=house.now(),
-        )  # fmt: skip
+            id="",
+            task=candidate.task.id,
+            number=0,
+            coder=candidate.coder,
+            model=candidate.model,
+            cwd="",
+            actor=house.actor,
+            created=house.now(),
+            own_coder=candidate.own_coder,
+            own_model=candidate.own_model,
+        )
         return house.ledger.begin(first)
 
     def _over(self, name: str) -> None:
@@ -241,8 +262,10 @@ class Supervisor:
         return True
 
     def _complain(self, problem: FleetError) -> None:
-        self._failing = True
-        self._house.log.say("tracker failed", level="error", text=problem.message)
+        """Say what fails: once, however long it goes on."""
+        if not self._failing or problem.message != self._complaint:
+            self._house.log.say("tracker failed", level="error", text=problem.message)
+        self._failing, self._complaint = True, problem.message
 
     # ---- the end
 

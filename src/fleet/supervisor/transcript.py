@@ -77,7 +77,7 @@ def fold(known: Attempt, event: Event) -> Attempt:
             )
         case EventKind.TOOL_CALLED:
             name = clean(event.tool or "unknown", 80)
-            return replace(known, tools=known.tools | {name: known.tools.get(name, 0) + 1})
+            return replace(known, finished=False, tools=known.tools | {name: known.tools.get(name, 0) + 1})
         case EventKind.USAGE if event.usage is not None:
             return _used(known, event.usage)
         case EventKind.RESULT:
@@ -104,6 +104,7 @@ def _result(attempt: Attempt, event: Event) -> Attempt:
     failed = clean(event.text or "it did not say what", 500) if event.ok is False else None
     return replace(
         attempt,
+        finished=True,
         error=failed,
         session=event.session or attempt.session,
         session_tokens=event.total.total if event.total else attempt.session_tokens,

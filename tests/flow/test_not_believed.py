@@ -1,0 +1,124 @@
+"""Agents that forge what the supervisor looks at, and listeners that go away: nothing of it counts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from standins.coders.scratch import Scratch, scratch
+
+EXITED = '{"cause": "exited", "ended": 1.0, "code": 0}'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Scratch]:
+    with scratch(tmp_path) as made:
+        yield made
+
+
+def agent(home: Scratch, script: str) -> None:
+    """An agent of one line of shell, working in a directory without git."""
+    home.settle("coder=one", "backoff=0s", coders={"one": {"argv": ["/bin/sh", "-c", script]}})
+
+
+def test_a_check_that_the_agent_has_written_for_itself_is_run_all_the_same(home: Scratch) -> None:
+    there = "$FLEET_TASK_DIR/attempts/1/check"
+    agent(home, f"echo x > work; mkdir -p {there}; echo '{EXITED}' > {there}/exit.json")
+    task = home.add("forge", "--cwd", home.place("p"), "--check", "false", "--attempts", "1")
+    home.drain()
+    assert (home.task(task)["state"], home.receipt(task)["check"]["code"]) == ("refused", 1)
+
+
+def test_the_check_is_the_one_from_before_the_agent_ran(home: Scratch) -> None:
+    agent(home, 'echo x > work; sed -i \'s/"false"/"true"/\' $FLEET_TASK_DIR/task.json')
+    task = home.add("rewrite", "--cwd", home.place("p"), "--check", "false", "--attempts", "1")
+    home.drain()
+    assert (home.task(task)["state"], home.receipt(task)["check"]["command"]) == ("refused", "false")
+
+
+def test_an_attempt_that_the_one_before_has_written_is_made_all_the_same(home: Scratch) -> None:
+    there = "$FLEET_TASK_DIR/attempts/2"
+    agent(home, f"echo $FLEET_ATTEMPT >> began; mkdir -p {there}; echo '{EXITED}' > {there}/exit.json; exit 1")
+    place = home.place("p")
+    task = home.add("plant", "--cwd", place, "--attempts", "2")
+    home.drain()
+    assert (place / "began").read_text().split() == [f"{task}.1", f"{task}.2"]
+    assert home.task(task)["state"] == "failed"
+
+
+def test_work_that_was_finished_with_a_full_context_counts(home: Scratch) -> None:
+    used = {"input_tokens": 199_000, "output_tokens": 1}
+    said = [
+        {"type": "system", "subtype": "init", "session_id": "s"},
+        {"type": "assistant", "message": {"content": [], "usage": used}, "session_id": "s"},
+        {"type": "result", "is_error": False, "result": "done", "session_id": "s", "usage": used},
+    ]
+    lines = "".join(json.dumps(one) + "\n" for one in said)
+    (home.root / "said").write_text(lines)
+    home.settle(
+        "coder=full",
+        coders={
+            "full": {
+                "argv": ["/bin/sh", "-c", f"echo x > work; cat {home.root / 'said'}"],
+                "events": "claude",
+                "context_limit": 200_000,
+            }
+        },
+    )
+    task = home.add("nearly full", "--cwd", home.place("p"))
+    home.drain()
+    assert (home.task(task)["state"], home.task(task)["attempts"]) == ("done", 1)
+
+
+def test_what_can_never_be_started_is_said_once_and_is_no_bug_of_ours(home: Scratch) -> None:
+    home.settle("coder=claude")
+    task = home.add("odd model", "--cwd", home.place("p"), "--model=-x")
+    home.drain()
+    row = home.task(task)
+    assert (row["state"], row["attempts"]) == ("failed", 1)
+    assert "not the name of a model" in row["cause"]
+    assert "fleet itself" not in row["cause"]
+
+
+def test_a_reader_that_goes_away_costs_no_task(home: Scratch) -> None:
+    agent(home, "echo x > work")
+    tasks = [home.add("work", "--cwd", home.place(f"p{n}")) for n in range(3)]
+    argv = [sys.executable, "-m", "fleet", "run", "--drain"]
+    with subprocess.Popen(argv, env=home.env, cwd=home.root, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+    assert {home.task(task)["state"] for task in tasks} == {"done"}
+
+
+def test_an_agent_that_never_stops_talking_holds_up_nobody(home: Scratch) -> None:
+    home.settle(
+        "coder=quiet",
+        "max_concurrent=2",
+        coders={
+            "quiet": {"argv": ["/bin/sh", "-c", "echo x > work"]},
+            "chatty": {"argv": ["/bin/sh", "-c", "yes | head -c 3000000; echo x > work"], "events": "claude"},
+        },
+    )
+    chatty = home.add("talk", "--cwd", home.place("p"), "--coder", "chatty", "-p", "0")
+    supervisor = home.run()
+    supervisor.hear("agent started", task=chatty)
+    quiet = home.add("work", "--cwd", home.place("q"))
+    supervisor.hear("settled", task=quiet, verdict="accepted")
+    assert supervisor.stop() == 0
+    home.drain()
+    assert home.task(chatty)["state"] == "done"
+
+
+def test_a_bell_that_is_not_a_pipe_is_put_aside(home: Scratch) -> None:
+    agent(home, "echo x > work")
+    task = home.add("work", "--cwd", home.place("p"))
+    (home.home / "wake").write_text("a restored backup")
+    home.drain()
+    assert home.task(task)["state"] == "done"
