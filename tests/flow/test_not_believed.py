@@ -41,6 +41,14 @@ def test_the_check_is_the_one_from_before_the_agent_ran(home: Scratch) -> None:
     assert (home.task(task)["state"], home.receipt(task)["check"]["command"]) == ("refused", "false")
 
 
+def test_a_check_that_the_agent_changed_is_put_back_for_the_next_attempt(home: Scratch) -> None:
+    agent(home, 'echo x > work; sed -i \'s/"false"/"true"/\' $FLEET_TASK_DIR/task.json')
+    task = home.add("rewrite twice", "--cwd", home.place("p"), "--check", "false", "--attempts", "2")
+    said = home.drain()
+    assert [one["task"] for one in said if one["event"] == "task.json put back"] == [task, task]
+    assert (home.task(task)["state"], home.task(task)["attempts"]) == ("refused", 2)
+
+
 def test_an_attempt_that_the_one_before_has_written_is_made_all_the_same(home: Scratch) -> None:
     there = "$FLEET_TASK_DIR/attempts/2"
     agent(home, f"echo $FLEET_ATTEMPT >> began; mkdir -p {there}; echo '{EXITED}' > {there}/exit.json; exit 1")
@@ -122,3 +130,39 @@ def test_a_bell_that_is_not_a_pipe_is_put_aside(home: Scratch) -> None:
     (home.home / "wake").write_text("a restored backup")
     home.drain()
     assert home.task(task)["state"] == "done"
+
+
+def test_a_keeper_that_was_stopped_does_not_hold_its_task(home: Scratch) -> None:
+    """The agent stops its own keeper: abort lets it go on, and ends it and everything else."""
+    agent(home, "kill -STOP $PPID; echo stopped; sleep 1000")
+    task = home.add("stop the keeper", "--cwd", home.place("p"))
+    supervisor = home.run()
+    supervisor.hear("agent started", task=task)
+    assert home.fleet("abort", task).code == 0
+    supervisor.hear("settled", task=task, verdict="cancelled")
+    assert home.agents() == []
+    assert supervisor.stop() == 0
+
+
+def test_names_that_are_not_text_are_seen_all_the_same(home: Scratch) -> None:
+    agent(home, "printf x > $(printf 'caf\\351.txt')")
+    tasks = [home.add("odd name", "--cwd", home.place(f"p{git}", git=git)) for git in (False, True)]
+    home.drain()
+    for task in tasks:
+        assert home.task(task)["state"] == "done", home.task(task)
+        assert home.receipt(task)["result"]["uncommitted"] == ["caf\\xe9.txt"]
+
+
+def test_who_starts_together_in_one_directory_is_named(home: Scratch) -> None:
+    home.settle(
+        "max_concurrent=2",
+        coders={
+            "lazy": {"argv": ["/bin/sh", "-c", "while ! test -e work; do :; done"]},
+            "busy": {"argv": ["/bin/sh", "-c", "echo x > work"]},
+        },
+    )
+    place = home.place("p")
+    lazy, busy = (home.add(name, "--cwd", place, "--coder", name) for name in ("lazy", "busy"))
+    home.drain()
+    assert home.receipt(lazy)["result"]["shared"] == [f"{busy}.1"]
+    assert "perhaps by" in home.task(lazy)["cause"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fleet.core.work import Attempt, Event, EventKind, Usage
 from fleet.supervisor import transcript
 from fleet.supervisor.start import session_of
-from fleet.supervisor.transcript import Transcript, fold
+from fleet.supervisor.transcript import Transcript, condense, fold
 
 BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
 NOW = 5.0
@@ -139,3 +139,18 @@ def test_which_session_is_gone_on_with(last: dict[str, object], session: str | N
     earlier = replace(replace(BASE, session="s", events=3), **last)  # type: ignore[arg-type]
     assert session_of(replace(BASE, number=2), [earlier]) == session
     assert session_of(BASE, []) is None
+
+
+def test_a_long_run_of_words_or_rubbish_becomes_one_event() -> None:
+    chatter = [(Event(EventKind.OTHER, text=f"y{n}"), n) for n in range(200)]
+    last = (Event(EventKind.SAID, text="all said"), 200)
+    run, end = condense([*chatter, last])
+    assert end == last
+    assert run[1] == 199, "what is read again after a crash begins behind it"
+    assert (run[0].text or "").splitlines()[0] == "y0"
+    assert (run[0].text or "").splitlines()[-1] == "y199"
+    assert "190 more" in (run[0].text or "")
+    few = chatter[:20]
+    assert condense(few) == few
+    calls = [(Event(EventKind.TOOL_CALLED, tool="Bash"), n) for n in range(200)]
+    assert condense(calls) == calls, "what an agent did is never left out"

@@ -11,8 +11,8 @@ from fleet.core import BadConfig
 from fleet.core.task import NewTask, Spec, Task
 
 
-def add(new: NewTask, spec: Spec, home: Path | None = None) -> Task:
-    """Put a task in the queue, and wake the supervisor."""
+def add(new: NewTask, spec: Spec, home: Path | None = None) -> tuple[Task, bool]:
+    """Put a task in the queue, and wake the supervisor; whether there is one."""
     home = home or ensure_home()
     if not Path(spec.cwd).is_dir():
         raise BadConfig(f"the directory {spec.cwd} does not exist", hint="fleet add --cwd DIRECTORY …")
@@ -20,8 +20,7 @@ def add(new: NewTask, spec: Spec, home: Path | None = None) -> Task:
         _must_know(home, spec.coder)
     desk = tracker.open(home, peek.tracker(home / SETTINGS))
     made = desk.add(new, lambda task: tracker.spec.write(home, task, spec))
-    wake(home)
-    return made
+    return made, wake(home)
 
 
 def _must_know(home: Path, coder: str) -> None:

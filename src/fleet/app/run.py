@@ -23,7 +23,7 @@ from fleet.core import FleetError, NotFound
 from fleet.engine.base import Engine
 from fleet.evidence.journal import Record
 from fleet.evidence.ledger import Ledger
-from fleet.host import database, files, locks, process
+from fleet.host import database, files, git, locks, process
 from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.house import House
@@ -73,6 +73,7 @@ def supervise(
     lock = _take(home)
     actor = f"fleet-{sha256(str(home).encode()).hexdigest()[:6]}-{secrets.token_hex(4)}"
     _introduce(home, actor)
+    git.clear()
     log = Log(home, hear)
     house = House(home, desk, Ledger(home), settings, find_coder, log, actor, coder)
     log.say("supervisor started", pid=os.getpid(), actor=actor, tracker=settings.runtime.tracker.value)

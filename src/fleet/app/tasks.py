@@ -19,7 +19,8 @@ from fleet.host import files, locks
 from fleet.supervisor.choice import LOCK, attempt_directory, choose
 from fleet.tracker import Tracker
 
-ENDS_WITHIN = 20.0
+ENDS_WITHIN = 25.0
+ROUSED_AFTER, ENDED_AFTER = 2.0, 19.0  # seconds; a keeper that was stopped is let go on, then ended
 PIECE = 1024 * 1024
 NEVER = Attempt("", "", 0, "", None, "", "", 0.0)
 READABLE = {
@@ -198,7 +199,7 @@ def abort(desk: Desk, name: str) -> Task:
 
 def _end_agent(desk: Desk, task: str) -> None:
     """Wait until no agent of the task lives. One that is only being started is caught when it is there."""
-    deadline = time.monotonic() + ENDS_WITHIN
+    deadline, patience = time.monotonic() + ENDS_WITHIN, [ROUSED_AFTER, ENDED_AFTER]
     while time.monotonic() < deadline:
         last = desk.ledger.last_of([task]).get(task)
         if last is None or last.verdict is not None:
@@ -207,6 +208,10 @@ def _end_agent(desk: Desk, task: str) -> None:
         living = [one for one in (directory, *directory.glob("check*")) if keeper.is_alive(one)]
         for one in living:
             keeper.abort(one)
+        if patience and time.monotonic() > deadline - ENDS_WITHIN + patience[0]:
+            patience.pop(0)
+            for one in living:
+                keeper.rouse(one, finally_end=not patience)
         if not living and not locks.held(desk.home / LOCK):
             return
         time.sleep(0.05)
@@ -235,6 +240,12 @@ def readable(desk: Desk, name: str, what: str) -> Path:
     if not os.path.lexists(path):
         raise NotFound(f"{task.id} has left no {what} yet", hint=f"fleet show {task.id}")
     return path
+
+
+def is_going_on(desk: Desk, name: str) -> bool:
+    """Whether more may still come of a task."""
+    last = desk.ledger.last_of([name]).get(name)
+    return (last is not None and last.verdict is None) or desk.tracker.get(name).status is not Status.CLOSED
 
 
 def content(path: Path, start: int) -> bytes:

@@ -88,12 +88,12 @@ def program() -> None:
 
 def main(args: list[str] | None = None) -> int:
     """Run one command; every failure that a user can act on becomes a sentence and an exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a path may hold any bytes, and a terminal any character set
+    _open_streams()
     try:
         # What a command ends with on purpose (`Exit`) comes back as a value; a command that just ends gives None.
-        ended = program.main(args=args, prog_name=_called_as(), standalone_mode=False)
+        color = False if os.environ.get("NO_COLOR") else None
+        ended = program.main(args=args, prog_name=_called_as(), standalone_mode=False, color=color)
+        sys.stdout.flush()
         return ended if isinstance(ended, int) else 0
     except click.ClickException as problem:
         problem.show()
@@ -103,8 +103,24 @@ def main(args: list[str] | None = None) -> int:
             return _explain(_damaged(stopped.__cause__))
         click.echo("stopped", err=True)
         return 130
+    except BrokenPipeError:
+        _give_up_stdout()
+        return 141  # as a program that the pipe's signal ends
     except Exception as problem:
         return _explain(problem)
+
+
+def _open_streams() -> None:
+    """Streams that are closed lead nowhere, and those that are open take any character."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115 - open for as long as we are
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a path may hold any bytes, and a terminal any character set
 
 
 def _explain(problem: Exception) -> int:
@@ -113,6 +129,7 @@ def _explain(problem: Exception) -> int:
     from fleet.core.text import clean
 
     if isinstance(problem, OSError) and problem.strerror:
+        _give_up_stdout()
         problem = FleetError(f"{problem.filename or 'the system'}: {problem.strerror}")
     if not isinstance(problem, FleetError):
         return _confess(problem)
@@ -121,6 +138,14 @@ def _explain(problem: Exception) -> int:
     if problem.hint:
         click.echo(f"  next: {clean(problem.hint, 2000)}", err=True)
     return problem.exit_code
+
+
+def _give_up_stdout() -> None:
+    """Let what could not be printed go: Python would try once more at the very end, and fail in its own words."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _damaged(problem: EOFError) -> Exception:

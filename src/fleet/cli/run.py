@@ -127,7 +127,8 @@ def _part() -> None:
     found = rows(Desk.open(), everything=False)
     alive = [row.id for row in found if row.state.value in ("starting", "working")]
     if alive:
-        talk(f"{len(alive)} agents live on: {', '.join(alive[:10])}{' …' if len(alive) > 10 else ''}")
+        who = "1 agent lives on" if len(alive) == 1 else f"{len(alive)} agents live on"
+        talk(f"{who}: {', '.join(alive[:10])}{' …' if len(alive) > 10 else ''}")
         talk("  next: `fleet run` goes on with them; `fleet abort ID` ends one")
     else:
         talk(f"no agent runs; {len(found)} tasks are not finished (fleet tasks)")

@@ -17,6 +17,7 @@ from fleet.core.text import clean
 COLOURS = {"working": GOOD, "starting": GOOD, "done": GOOD, "blocked": MEH, "refused": BAD, "failed": BAD}
 LIVELY = ("working", "starting", "failed", "refused", "blocked", "open")
 GAP = "  "
+BESIDE = 5  # lines: the time, an empty one, the heads, the rest, and the one the cursor stands on
 Cell = Callable[[Row], str]
 
 # In the order they are shown; the number says how soon a narrow terminal does without.
@@ -62,7 +63,7 @@ def print_tasks(rows: Sequence[Row], width: int | None) -> None:
 def print_live(rows: Sequence[Row], width: int | None, height: int) -> None:
     """Print what fits on one screen: whoever works first, and how many there are beside."""
     order = sorted(rows, key=lambda row: LIVELY.index(row.state.value) if row.state.value in LIVELY else len(LIVELY))
-    room, shown = height - len(("the time", "", "the heads", "the rest")), 0
+    room, shown = height - BESIDE, 0
     for row in order:
         room -= 2 if row.cause else 1
         if room < 0:

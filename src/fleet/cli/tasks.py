@@ -46,11 +46,13 @@ def add(
         timeout=_seconds(timeout), attempts=attempts, output=_size(output),
     )  # fmt: skip
     said = sys.stdin.read(MOST_TEXT) if description == "-" else description
-    made = put(NewTask(title, said, priority, after), spec)
+    made, is_awake = put(NewTask(title, said, priority, after), spec)
     if as_json:
         data({"id": made.id, "title": made.title, "cwd": spec.cwd})
     else:
         click.echo(f"Added {made.id}: {clean(made.title, 500)}")
+        if not is_awake:
+            talk("  no supervisor runs; start one: fleet run")
 
 
 def _desk() -> Desk:
@@ -208,7 +210,7 @@ def _running_now() -> list[tuple[str, str]]:
 @click.option("--follow", "-f", is_flag=True, help="Go on as it grows.")
 def task(id: str, what: str, follow: bool) -> None:
     """Read what a task left: its log, its events, the agent's plan and knowledge, its receipt, its stderr."""
-    from fleet.app.tasks import content, readable
+    from fleet.app.tasks import content, is_going_on, readable
 
     desk = _desk()
     path = readable(desk, id, what)
@@ -217,7 +219,7 @@ def task(id: str, what: str, follow: bool) -> None:
         while piece := content(path, shown):
             _pour(piece)
             shown += len(piece)
-        if not follow:
+        if not follow or not is_going_on(desk, id):
             return
         time.sleep(0.5)
 

@@ -20,6 +20,11 @@ def has_controls(text: str, *, allow: str = "") -> bool:
     return any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} and c not in allow for c in text)
 
 
+def sayable(name: str) -> str:
+    """A file name that is not UTF-8, written so that everybody can store and show it."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """` (did you mean …?)`, when something is near."""
     from difflib import get_close_matches

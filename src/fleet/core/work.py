@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from fleet.core.task import Spec
+
 
 class State(StrEnum):
     """What people are told of a task: derived from its status and its attempts, never stored."""
@@ -139,7 +141,7 @@ class Attempt:
     origins: dict[str, str] = field(default_factory=dict)  # who set each limit
     finished: bool = False  # the agent says that its turn is over
     error: str | None = None  # what the agent itself reported as its failure
-    check: str | None = None  # the task's check, as it was before the agent ran
+    spec: Spec | None = None  # the task's spec, as it was before the agent ran
     checks: int = 0  # how many runs of the check were begun
     offset: int = 0  # how much of the agent's output these figures cover
     forgiven: bool = False  # a person opened the task again after it

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from fleet.core.text import sayable
 from fleet.core.work import Attempt
 from fleet.evidence.snapshot import Snapshot, changed
 from fleet.host import files, git
@@ -41,6 +42,7 @@ class Result:
     changes: list[Change]
     uncommitted: list[str] | None
     artifacts: list[str] | None
+    gone: list[str] = field(default_factory=list)  # files, or changes that were not committed, that are no more
     shared: list[str] = field(default_factory=list)  # attempts in the same directory at the same time
 
     @property
@@ -50,7 +52,7 @@ class Result:
         """
         if self.base is not None and self.head is None:
             return False
-        if self.head != self.base or self.uncommitted or set(self.artifacts or ()) - NO_RESULT:
+        if self.head != self.base or self.uncommitted or self.gone or set(self.artifacts or ()) - NO_RESULT:
             return True
         return None if self.uncommitted is None or self.artifacts is None else False
 
@@ -102,17 +104,20 @@ def examine(cwd: Path, before: Snapshot, after: Snapshot) -> Result:
     repository = git.find(cwd)
     if repository is not None and after.head is not None and after.head != before.head:
         with git.mirror(repository) as ours:
-            commits = [Commit(name, subject) for name, subject in ours.commits(before.head, after.head)]
-            changes = [Change(*numbers) for numbers in ours.changes(before.head, after.head)[:SHOWN]]
-    files_changed = changed(before.files, after.files)
+            commits = [Commit(name, sayable(subject)) for name, subject in ours.commits(before.head, after.head)]
+            changes = [Change(sayable(path), *lines) for path, *lines in ours.changes(before.head, after.head)[:SHOWN]]
+    touched = changed(before.files, after.files)
+    left = None if touched is None else [path for path in touched if path in (after.files or {})]
+    gone = [path for path in touched or () if path not in (left or ())] if before.head == after.head else []
     artifacts = changed(before.artifacts, after.artifacts)
     return Result(
         before.head,
         after.head,
         commits,
         changes,
-        None if files_changed is None else files_changed[:SHOWN],
+        None if left is None else left[:SHOWN],
         None if artifacts is None else artifacts[:SHOWN],
+        gone[:SHOWN],
     )
 
 

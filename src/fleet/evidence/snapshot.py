@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fleet.core.text import sayable
 from fleet.host import git
 
 MOST = 5_000
@@ -53,7 +54,7 @@ def walk(root: Path) -> Marks | None:
             path = os.path.join(directory, name)
             mark = _mark(path)
             if mark is not None:
-                found[os.path.relpath(path, root)] = mark
+                found[sayable(os.path.relpath(path, root))] = mark
             if len(found) > MOST:
                 return None
     return found
@@ -67,9 +68,9 @@ def _marks(top: Path, paths: list[str]) -> Marks | None:
             below = walk(top / path)
             if below is None:
                 return None
-            found |= {path + name: mark for name, mark in below.items()}
+            found |= {sayable(path) + name: mark for name, mark in below.items()}
         else:
-            found[path] = _mark(str(top / path)) or (-1, 0)
+            found[sayable(path)] = _mark(str(top / path)) or (-1, 0)
         if len(found) > MOST:
             return None
     return found

@@ -15,6 +15,7 @@ from fleet.host import files
 NAME = "fleet.db"
 PATIENCE = 5.0
 OTHERS = 0o077
+MOST_IDLE = 2
 _idle: dict[tuple[str, int, str, float], list[sqlite3.Connection]] = {}
 
 
@@ -68,7 +69,11 @@ def _connection(file: Path, schema: str, patience: float) -> Iterator[sqlite3.Co
     except BaseException:
         db.close()
         raise
-    _idle.setdefault(key, []).append(db)
+    waiting = _idle.setdefault(key, [])
+    if len(waiting) < MOST_IDLE:
+        waiting.append(db)
+    else:
+        db.close()
 
 
 def _open(file: Path, schema: str, patience: float) -> sqlite3.Connection:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
 
 from fleet.host import files
 from fleet.host.run import run
@@ -20,6 +22,8 @@ from fleet.host.run import run
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 SECONDS = 60.0
 SYMREFS = 5
+PREFIX = "fleet-git-"
+LONG_AGO = 3600.0
 LARGEST_INDEX = 1024**3
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 NOTHING_RUNS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.attributesFile=/dev/null")
@@ -73,10 +77,19 @@ def head(repository: Repository) -> Head:
     return Head(None, branch)
 
 
+def clear() -> None:
+    """Remove the mirrors that a supervisor left which was killed while it looked."""
+    for left in Path(gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            facts = left.lstat()
+            if facts.st_uid == os.geteuid() and time.time() - facts.st_mtime > LONG_AGO:
+                rmtree(left, ignore_errors=True)
+
+
 @contextmanager
 def mirror(repository: Repository) -> Iterator[Mirror]:
     """A bare repository of ours that borrows another's objects, made anew where no agent knows of it."""
-    with TemporaryDirectory(prefix="fleet-git-") as made:
+    with TemporaryDirectory(prefix=PREFIX) as made:
         at = Path(made)
         for directory in (at / "objects", at / "objects/info", at / "refs"):
             files.private_dir(directory)
@@ -97,7 +110,7 @@ class Mirror:
         """The commits after the base, newest first: hash and subject."""
         span = [tip] if base is None else [f"{base}..{tip}"]
         text = self._ask("log", "-z", f"-n{limit}", "--format=%H %s", *span, "--") or ""
-        return [(line[:40], line[41:]) for line in text.split("\0") if line]
+        return [(commit, subject) for commit, _, subject in (line.partition(" ") for line in text.split("\0") if line)]
 
     def changes(self, base: str | None, tip: str) -> list[tuple[str, int, int]]:
         """Each file that differs between base and tip: path, lines added, lines removed."""

@@ -130,6 +130,20 @@ class Process:
                 os.close(handle)
 
 
+def started_with(argument: str) -> list[Process]:
+    """The living processes of this user that have exactly this among their arguments."""
+    wanted = os.fsencode(argument)
+    return [process for process in _everything() if wanted in _arguments(process.pid)]
+
+
+def _arguments(pid: int) -> list[bytes]:
+    place = Path(f"/proc/{pid}")
+    try:
+        return (place / "cmdline").read_bytes().split(b"\0") if place.stat().st_uid == os.geteuid() else []
+    except OSError:
+        return []
+
+
 def strays(marks: Mapping[str, str]) -> list[int]:
     """The numbers of all living processes that were started with these environment entries, or come from such a one."""
     return [process.pid for process in _marked(marks)]

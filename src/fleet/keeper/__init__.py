@@ -2,6 +2,6 @@
 
 from fleet.host.process import strays, sweep
 from fleet.keeper.base import Cause, Exit, Start
-from fleet.keeper.hold import Hold, abort, adopt, hold, is_alive
+from fleet.keeper.hold import Hold, abort, adopt, hold, is_alive, rouse
 
-__all__ = ["Cause", "Exit", "Hold", "Start", "abort", "adopt", "hold", "is_alive", "strays", "sweep"]
+__all__ = ["Cause", "Exit", "Hold", "Start", "abort", "adopt", "hold", "is_alive", "rouse", "strays", "sweep"]

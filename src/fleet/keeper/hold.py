@@ -6,6 +6,7 @@ import asyncio
 import marshal
 import os
 import py_compile
+import signal
 import stat
 import sys
 from contextlib import ExitStack, suppress
@@ -140,6 +141,14 @@ def _start(directory: Path, start: Start) -> Hold:
 def is_alive(directory: Path) -> bool:
     """Whether a keeper runs for this directory."""
     return locks.held(directory / LOCK)
+
+
+def rouse(directory: Path, *, finally_end: bool = False) -> int:
+    """Let a keeper go on that somebody stopped, or end one that never answers; how many there were."""
+    found = process.started_with(str(directory)) if is_alive(directory) else []
+    for one in found:
+        one.send(signal.SIGKILL if finally_end else signal.SIGCONT)
+    return len(found)
 
 
 def abort(directory: Path) -> bool:

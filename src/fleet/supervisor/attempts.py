@@ -17,7 +17,7 @@ from fleet.supervisor.aside import aside
 from fleet.supervisor.follow import follow, note
 from fleet.supervisor.house import House
 from fleet.supervisor.prepare import prepare
-from fleet.supervisor.settle import decide, publish, reopen, tell
+from fleet.supervisor.settle import decide, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import add_check, check, look_at, nothing, write_receipt
 
@@ -89,7 +89,7 @@ class Attempts:
     def _meet(self, attempt: Attempt) -> None:
         """Remember who works in the same directory at the same time: what is found there may be theirs."""
         for other in self.current.values():
-            if other.cwd == attempt.cwd and other.id != attempt.id and other.started is not None:
+            if other.cwd == attempt.cwd and other.id != attempt.id and other.ended is None:
                 self._neighbours.setdefault(other.id, set()).add(attempt.id)
                 self._neighbours.setdefault(attempt.id, set()).add(other.id)
 
@@ -134,6 +134,7 @@ class Attempts:
         if attempt.verdict is None:
             attempt = decide(self._house, attempt)
             reopen(self._house, attempt)
+            put_back(self._house, attempt)
             self._keep(attempt)
         if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told

@@ -16,12 +16,13 @@ from fleet.core.work import Attempt, Ending, Event
 from fleet.evidence.journal import Journal
 from fleet.supervisor.aside import aside
 from fleet.supervisor.house import House
-from fleet.supervisor.transcript import Transcript, fold
+from fleet.supervisor.transcript import CHATTER, Told, Transcript, condense, fold
 
 Reader = Callable[[bytes], list[Event]]
 
 SAVE_EVERY = 1.0
-MOST_EVENTS = 64 * 1024 * 1024
+LADDER = 30.0  # seconds; a keeper needs 17 at most to end an agent
+MOST_EVENTS = 256 * 1024 * 1024
 
 
 async def follow(house: House, attempt: Attempt, hold: keeper.Hold, know: Callable[[Attempt], None]) -> None:
@@ -30,9 +31,12 @@ async def follow(house: House, attempt: Attempt, hold: keeper.Hold, know: Callab
     directory = house.attempt_directory(attempt)
     clock = asyncio.get_running_loop().time
     saved, unsaved, over = 0.0, False, False
+    overdue = _Overdue(house, attempt, clock() + (attempt.limits or house.runtime.limits).timeout)
     with _Notes(house, attempt) as notes, Transcript(directory / "stdout", attempt.offset) as transcript:
         while not over:
-            over = await _is_over(hold, max(0.0, saved + SAVE_EVERY - clock()) if unsaved else None)
+            over = await _is_over(hold, min(overdue.at, saved + SAVE_EVERY if unsaved else overdue.at) - clock())
+            if not over and clock() >= overdue.at:
+                await overdue.rouse(clock())
             for piece in transcript.lines(last=over):
                 attempt = _relieve(house, await aside(_digest, house, attempt, read, piece, notes), hold)
                 know(attempt)
@@ -49,10 +53,10 @@ def note(house: House, attempt: Attempt, kind: str, **facts: object) -> None:
         notes.append([{"kind": kind} | facts])
 
 
-async def _is_over(hold: keeper.Hold, within: float | None) -> bool:
-    """Wait for news of an agent, for a while or for ever; whether its keeper is gone."""
+async def _is_over(hold: keeper.Hold, within: float) -> bool:
+    """Wait a while for news of an agent; whether its keeper is gone."""
     try:
-        return not await asyncio.wait_for(hold.changed(), within)
+        return not await asyncio.wait_for(hold.changed(), max(0.0, within))
     except TimeoutError:
         return False
 
@@ -89,6 +93,23 @@ def _relieve(house: House, attempt: Attempt, hold: keeper.Hold) -> Attempt:
     return replace(attempt, ending=Ending.CONTEXT, cause=f"its context was {share} % full")
 
 
+class _Overdue:
+    """When a keeper should long have ended its agent. One that did not was stopped: it is let go on, then ended."""
+
+    def __init__(self, house: House, attempt: Attempt, deadline: float) -> None:
+        self._house = house
+        self._attempt = attempt
+        self._warned = False
+        self.at = deadline + LADDER
+
+    async def rouse(self, now: float) -> None:
+        directory = self._house.attempt_directory(self._attempt)
+        await aside(keeper.rouse, directory, finally_end=self._warned)
+        facts = {"attempt": self._attempt.id, "ended": self._warned}
+        self._house.log.say("keeper does not answer", task=self._attempt.task, level="warning", **facts)
+        self.at, self._warned = now + LADDER, True
+
+
 class _Notes:
     """The task's events.jsonl. A file that cannot be written, since an agent can put anything there, stops nothing."""
 
@@ -97,7 +118,6 @@ class _Notes:
         self._attempt = attempt
         self._journal = _open(house, attempt.task)
         self._known = _reach(self._journal, attempt.id)
-        self._is_full = False
 
     def __enter__(self) -> _Notes:
         return self
@@ -106,15 +126,15 @@ class _Notes:
         if self._journal is not None:
             self._journal.close()
 
-    def record(self, events: list[tuple[Event, int]]) -> None:
-        """Write down events with the offset of their line; those of a line that is there already are left out."""
-        if self._is_full:
-            return
+    def record(self, events: list[Told]) -> None:
+        """Write down events with the offset of their line; those of a line that is there already are left out.
+
+        Of an agent that says too much, only what it did is kept in the end; its stdout has the rest.
+        """
+        fresh = condense([told for told in events if told[1] > self._known])
         if self._journal is not None and self._journal.size > MOST_EVENTS:
-            self._is_full = True
-            self.append([{"kind": "other", "text": "no more events are kept; the attempt's stdout has them"}])
-            return
-        self.append([{"offset": offset} | _plain(event) for event, offset in events if offset > self._known])
+            fresh = [told for told in fresh if told[0].kind not in CHATTER]
+        self.append([{"offset": offset} | _plain(event) for event, offset in fresh])
 
     def append(self, records: list[dict[str, object]]) -> None:
         if self._journal is None or not records:

@@ -52,7 +52,7 @@ def _prepare(house: House, attempt: Attempt) -> Attempt:
         limits=resolved.limits,
         origins={name: origin.value for name, origin in resolved.origins.items()},
         context_limit=coder.context_limit,
-        check=spec.check,
+        spec=spec,
     )
     start(house, prepared, task)  # nothing is started yet: what cannot be is said now
     return prepared

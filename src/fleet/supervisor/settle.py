@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from fleet.core import NotFound
+from fleet import tracker
+from fleet.core import FleetError, NotFound
 from fleet.core.task import Status, is_cancelled
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence import ledger
@@ -67,6 +68,23 @@ def _believed(house: House, attempt: Attempt, receipt: Receipt | None) -> Proces
     if process.cause != Ending.CANCELLED or attempt.started is None:
         return process
     return replace(process, cause=Ending.LOST.value, error="its keeper was told to stop, and not by fleet abort")
+
+
+def put_back(house: House, attempt: Attempt) -> None:
+    """Undo what was changed in task.json while the agent ran, but for the coder and the model: it could write there,
+    and a check or a limit that the agent has chosen for itself is none.
+    """
+    if attempt.spec is None or attempt.started is None:
+        return
+    try:
+        now = tracker.spec.read(house.home, attempt.task)
+        wanted = replace(attempt.spec, coder=now.coder, model=now.model)
+    except FleetError:
+        now, wanted = None, attempt.spec
+    if now != wanted:
+        files.put_aside(tracker.spec.path(house.home, attempt.task))
+        tracker.spec.write(house.home, attempt.task, wanted)
+        house.log.say("task.json put back", task=attempt.task, level="warning", attempt=attempt.id)
 
 
 def reopen(house: House, attempt: Attempt) -> None:

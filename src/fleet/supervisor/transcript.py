@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from fleet.core.text import clean
@@ -13,6 +14,9 @@ from fleet.host import files
 
 CHUNK = 256 * 1024
 MOST_LINES = 500
+CHATTER = {EventKind.SAID, EventKind.OTHER}
+LONG_RUN, ENDS = 50, 5
+Told = tuple[Event, int]  # an event, and the offset behind the line that it was in
 LONGEST = 8 * 1024 * 1024  # the keeper cuts lines far shorter; this only bounds what we hold in memory
 
 
@@ -64,6 +68,20 @@ class Transcript:
             self.offset += len(self._rest)
             self._rest = b""
         return found
+
+
+def condense(events: Sequence[Told]) -> list[Told]:
+    """The same events, with every long run of plain words or of rubbish as one: its beginning and its end."""
+    found: list[Told] = []
+    for kind, run in groupby(events, key=lambda told: told[0].kind):
+        told = list(run)
+        if kind in CHATTER and len(told) > LONG_RUN:
+            ends = [event.text or "" for event, _ in (*told[:ENDS], *told[-ENDS:])]
+            between = f"… {len(told) - 2 * ENDS} more of these, in the attempt's stdout …"
+            text = "\n".join([*ends[:ENDS], between, *ends[ENDS:]])
+            told = [(replace(told[0][0], text=text), told[-1][1])]
+        found += told
+    return found
 
 
 def fold(known: Attempt, event: Event) -> Attempt:

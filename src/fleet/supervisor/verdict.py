@@ -38,7 +38,7 @@ class Judged:
 def judge(facts: Facts) -> Judged:
     """Say what becomes of the task: an agent's word alone never closes it."""
     ending, cause = ended(facts)
-    if facts.process.survivors:
+    if facts.process.survivors and ending is not Ending.CANCELLED:
         left = f"{facts.process.survivors} of its processes could not be ended"
         return Judged(ending, Verdict.FAILED, f"{cause}; {left}, so it is not tried again")
     match ending:
@@ -125,6 +125,8 @@ def done(result: Result | None) -> str:
         parts.append(f"{_several(len(result.changes), 'file')} changed")
     if result.uncommitted:
         parts.append(f"{_several(len(result.uncommitted), 'file')} not committed")
+    if result.gone:
+        parts.append(f"{_several(len(result.gone), 'file')} removed or put back")
     if result.artifacts and not parts:
         parts.append("notes only")
     if result.shared and parts != ["notes only"]:

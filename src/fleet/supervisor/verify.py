@@ -38,7 +38,7 @@ async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None])
     receipt = await aside(load_receipt, house.attempt_directory(attempt) / "receipt.json")
     if receipt is None or receipt.process.code != 0 or attempt.error is not None or receipt.result.effect is False:
         return None
-    command = attempt.check
+    command = attempt.spec.check if attempt.spec else None
     if command is None:
         return None
     for number in range(1, CHECKED_AGAIN + 1):
@@ -83,7 +83,8 @@ def _checked(command: str, seen: keeper.Exit, directory: Path) -> Check:
 
 def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
     directory = house.attempt_directory(attempt)
-    ended = replace(attempt, ended=attempt.ended or house.now())
+    seen = keeper.Hold(directory).exit
+    ended = replace(attempt, ended=attempt.ended or (seen.ended if seen else house.now()))
     save(directory / "receipt.json", Receipt(ended, process_of(attempt, directory), result))
     return ended
 

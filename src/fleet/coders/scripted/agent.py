@@ -107,8 +107,13 @@ def commit(path: str, message: str) -> str:
 
 
 def git(*args: str) -> str:
-    done = subprocess.run([*GIT, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    said = done.stdout.decode("utf-8", "replace")
+    """Ask git, and again for a while when a neighbour in the same repository is at it."""
+    for _ in range(50):
+        done = subprocess.run([*GIT, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = done.stdout.decode("utf-8", "replace")
+        if not done.returncode or ".lock" not in said:
+            break
+        time.sleep(0.1)
     if done.returncode:
         raise OSError(said)
     return said
