@@ -709,3 +709,20 @@ def test_on_a_terminal_the_supervisor_shows_a_live_table(home: Scratch) -> None:
     assert left, "the terminal is as it was"
     assert after.strip() == "no agent runs; 0 tasks are not finished (fleet tasks)"
     assert re.search(rf"{task} .*working.*waits", text)
+
+
+def test_a_task_can_be_commented_made_to_wait_and_set_aside(home: Scratch) -> None:
+    first, second = home.add("first"), home.add("second")
+    home.ok("comment", second, "not before Monday \x1b[31m")
+    assert home.ok("depend", second, first).out == f"{second} waits for {first}\n"
+    assert (home.task(second)["state"], home.task(second)["cause"]) == ("blocked", f"waits for {first}")
+    assert home.fleet("depend", first, second).code == 2, "a circle"
+    home.ok("block", first, "wait for the release")
+    assert (home.task(first)["state"], home.task(first)["cause"]) == ("blocked", "wait for the release")
+    assert home.ok("ready", "--json").json() == []
+    shown = home.ok("show", second).out
+    assert "not before Monday" in shown
+    assert "\x1b" not in shown
+    assert home.shown(second)["comments"][0]["text"] == "not before Monday \x1b[31m"
+    home.ok("retry", first)
+    assert [row["id"] for row in home.ok("ready", "--json").json()] == [first]

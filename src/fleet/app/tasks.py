@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from getpass import getuser
 from pathlib import Path
 
 from fleet import keeper, tracker
@@ -12,7 +13,7 @@ from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.config import runtime as settings
 from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.state import tell
-from fleet.core.task import CANCELLED, Spec, Status, Task, task_id
+from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, State
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
@@ -81,6 +82,7 @@ class Shown:
     spec: Spec | None
     spec_problem: str | None
     history: tuple[Attempt, ...]
+    comments: tuple[Comment, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,8 @@ def show(desk: Desk, name: str) -> Shown:
     history = tuple(desk.ledger.of(task.id))
     row = _row(desk, task, history[-1] if history else None, locks.held(desk.home / LOCK), time.time())
     spec, problem = _spec(desk, task.id)
-    return Shown(row, task.description, task.notes, spec, problem, history)
+    comments = tuple(desk.tracker.comments(task.id))
+    return Shown(row, task.description, task.notes, spec, problem, history, comments)
 
 
 def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float) -> Row:
@@ -216,6 +219,29 @@ def _end_agent(desk: Desk, task: str) -> None:
             return
         time.sleep(0.05)
     raise FleetError(f"the agent of {task} has not ended within {ENDS_WITHIN:.0f} s", hint=f"fleet show {task}")
+
+
+def comment(desk: Desk, name: str, text: str) -> None:
+    desk.tracker.comment(task_id(name), text, getuser())
+
+
+def depend(desk: Desk, name: str, on: str) -> Task:
+    """Let a task wait for another; one that is being worked on goes on."""
+    desk.tracker.depend(task_id(name), task_id(on))
+    return desk.tracker.get(name)
+
+
+def block(desk: Desk, name: str, reason: str) -> Task:
+    """Set a task aside that nobody works on."""
+    task = desk.tracker.get(task_id(name))
+    last = desk.ledger.last_of([task.id]).get(task.id)
+    if last is not None and last.verdict is None:
+        raise FleetError(f"{task.id} is being worked on (attempt {last.number})", hint=f"fleet abort {task.id}")
+    if task.status is Status.CLOSED:
+        raise FleetError(f"{task.id} is closed: {task.reason or 'done'}", hint=f"fleet retry {task.id}")
+    desk.ledger.forgive(task.id)
+    desk.tracker.block(task.id, reason)
+    return desk.tracker.get(task.id)
 
 
 def retry(desk: Desk, name: str) -> Task:

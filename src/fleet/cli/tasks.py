@@ -174,6 +174,8 @@ def _print(shown: Shown) -> None:
             click.echo(f"{name + ':':11}{clean(value, 2000)}")
     if shown.description:
         click.echo("\n" + "\n".join(clean(line, 2000) for line in shown.description.splitlines()))
+    for comment in shown.comments:
+        click.echo(f"\n{clock(comment.at)}  {clean(comment.author)}: {clean(comment.text, 2000)}")
     for attempt in shown.history:
         wall = span((attempt.ended or time.time()) - attempt.started) if attempt.started else "-"
         ending = attempt.verdict.value if attempt.verdict else "running"
@@ -258,3 +260,40 @@ def retry(id: str, as_json: bool) -> None:
 
     opened = again(_desk(), id)
     data({"id": opened.id, "state": "open"}) if as_json else click.echo(f"Opened {opened.id}")
+
+
+@click.command()
+@click.argument("id")
+@click.argument("text")
+@json_option
+def comment(id: str, text: str, as_json: bool) -> None:
+    """Write a comment on a task; `fleet show` prints it. Agents do not see it."""
+    from fleet.app.tasks import comment as write
+
+    write(_desk(), id, text)
+    data({"id": id, "comment": text}) if as_json else click.echo(f"Commented on {id}")
+
+
+@click.command()
+@click.argument("id")
+@click.argument("on")
+@json_option
+def depend(id: str, on: str, as_json: bool) -> None:
+    """Let the task ID wait until the task ON is done. A circle is refused."""
+    from fleet.app.tasks import depend as wait
+
+    task = wait(_desk(), id, on)
+    waits = ", ".join(task.waits_for) or "nothing, since that is done"
+    data({"id": task.id, "waits_for": task.waits_for}) if as_json else click.echo(f"{task.id} waits for {waits}")
+
+
+@click.command()
+@click.argument("id")
+@click.argument("reason")
+@json_option
+def block(id: str, reason: str, as_json: bool) -> None:
+    """Set a task aside that nobody works on, until `fleet retry` opens it again."""
+    from fleet.app.tasks import block as set_aside
+
+    task = set_aside(_desk(), id, reason)
+    data({"id": task.id, "state": "blocked"}) if as_json else click.echo(f"Set aside {task.id}")
