@@ -115,9 +115,9 @@ def scrubbed(stream: bytes, where: Desk) -> bytes:
     """The stream with nothing of this machine in it."""
     named = str(where.project).replace("/", "-").encode()  # Claude Code names a directory after the project
     for found, instead in (
-        (str(where.project).encode(), b"/work/project"),
+        (str(where.project).encode(), b"/home/nobody/project"),
         (str(where.home).encode(), b"/home/nobody"),
-        (named, b"-work-project"),
+        (named, b"-home-nobody-project"),
         (str(where.model.port).encode(), b"8931"),
     ):
         stream = stream.replace(found, instead)

@@ -55,7 +55,7 @@ few = settings(deadline=None, max_examples=60, suppress_health_check=[HealthChec
 
 
 def job(prompt: str = "a prompt", **more: Any) -> Job:
-    return Job(prompt, Path("/work/project"), **more)
+    return Job(prompt, Path("/home/nobody/project"), **more)
 
 
 def given_text(command: Command) -> str:
@@ -157,12 +157,15 @@ def of(events: list[Event], *kinds: EventKind) -> list[Event]:
 
 
 WORKS: dict[str, list[tuple[str, str, bool]]] = {
-    "claude": [("Write", "/work/project/made.txt", True), ("Bash", "cat made.txt; exit 3", False)],
+    "claude": [("Write", "/home/nobody/project/made.txt", True), ("Bash", "cat made.txt; exit 3", False)],
     "codex": [
         ("command_execution", "/bin/bash -lc 'echo made > made.txt; cat made.txt; exit 3'", False),
-        ("file_change", "add /work/project/patched.txt", True),
+        ("file_change", "add /home/nobody/project/patched.txt", True),
     ],
-    "opencode": [("bash", "echo made > made.txt; cat made.txt", True), ("read", "/work/project/missing.txt", False)],
+    "opencode": [
+        ("bash", "echo made > made.txt; cat made.txt", True),
+        ("read", "/home/nobody/project/missing.txt", False),
+    ],
 }
 
 

@@ -23,7 +23,7 @@ def a_task(title: str = "Mend it", description: str = "It is broken.") -> Task:
     return Task("t-1", title, description, Status.OPEN, 2, 0.0)
 
 
-def told(task: Task, previous: str | None = None, cwd: str = "/work/project") -> str:
+def told(task: Task, previous: str | None = None, cwd: str = "/home/nobody/project") -> str:
     return instructions.prompt(
         task=task, spec_cwd=Path(cwd), artifacts=Path("/home/a/artifacts"), attempt="t-1.3", previous=previous
     )
@@ -35,7 +35,7 @@ def told(task: Task, previous: str | None = None, cwd: str = "/work/project") ->
 def test_an_agent_is_told_what_it_needs_in_few_lines() -> None:
     said = told(a_task(), "the check failed")
     assert len(said.splitlines()) < 60
-    needed = ("t-1.3", "Mend it", "It is broken.", "/work/project", "/home/a/artifacts", "$FLEET_ARTIFACT_DIR")
+    needed = ("t-1.3", "Mend it", "It is broken.", "/home/nobody/project", "/home/a/artifacts", "$FLEET_ARTIFACT_DIR")
     files = ("PLAN_AND_STATUS.md", "KNOWLEDGE.md", "Q&A.md", "## Q:", "the check failed", "commit", "`bd`", "`fleet`")
     assert [word for word in (*needed, *files) if word not in said] == []
     assert "earlier attempt was not accepted" not in told(a_task())
