@@ -19,7 +19,7 @@ from pathlib import Path
 from fleet import coders, tracker
 from fleet.app.home import SETTINGS, WAKE, ensure_home
 from fleet.config.runtime import Live, Runtime
-from fleet.core import FleetError, NotFound
+from fleet.core import FleetError, NotFound, Unavailable
 from fleet.engine.base import Engine
 from fleet.evidence.journal import Record
 from fleet.evidence.ledger import Ledger
@@ -69,7 +69,8 @@ def supervise(
     if coder is not None:
         find_coder(coder, settings.runtime)
     desk = tracker.open(home, settings.runtime.tracker)
-    desk.ready(1)  # a tracker that is not there is said now, where somebody is looking
+    with suppress(Unavailable):  # one that only does not answer is waited for; one that is not there is said now
+        desk.ready(1)
     lock = _take(home)
     actor = f"fleet-{sha256(str(home).encode()).hexdigest()[:6]}-{secrets.token_hex(4)}"
     _introduce(home, actor)
