@@ -264,7 +264,9 @@ class Beads:
         if self._fits:
             return
         ran = self._call([self._program, "--version"])
-        check_version(ran.out.decode(errors="replace") if ran.code == 0 else ran.said)
+        if ran.code != 0:
+            raise _failed("--version", ran)
+        check_version(ran.out.decode(errors="replace"))
         self._fits = True
 
 
