@@ -24,7 +24,7 @@ from fleet.config import runtime
 from fleet.config.runtime_schema import BUILT_IN, EventsAs, RuntimeFile
 from fleet.core.work import Ending, Event, EventKind, State, Verdict
 from fleet.evidence.receipt import Receipt
-from fleet.supervisor.environment import KEPT, PROXIES
+from fleet.supervisor.environment import KEPT, KEPT_PREFIXES, PROXIES
 from fleet.tracker import beads
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -100,7 +100,8 @@ def test_every_coder_has_its_section_and_its_flags() -> None:
 
 
 def test_the_environment_is_the_one_in_the_guide() -> None:
-    assert {*KEPT, *PROXIES, "TERM", "NO_COLOR"} <= quoted(CODERS)
+    prefixes = {f"{prefix}*" for prefix in KEPT_PREFIXES}
+    assert {*KEPT, *prefixes, *PROXIES, "TERM", "NO_COLOR"} <= quoted(CODERS)
 
 
 def test_every_setting_is_in_the_guide() -> None:

@@ -55,7 +55,7 @@ class Coder(Protocol):
 
 def checked(job: Job) -> Job:
     """The job, if its words can stand on a command line; of a prompt only what no program can be given is refused."""
-    if "\0" in job.prompt or any("\ud800" <= character <= "\udfff" for character in job.prompt):
+    if "\0" in job.prompt or not _is_whole(job.prompt):
         raise BadConfig("the task's text holds a NUL or half a character, which no program can be given")
     if job.model is not None and (not job.model.strip() or job.model.startswith("-") or has_controls(job.model)):
         raise BadConfig(f"{clean(job.model)!r} is not the name of a model", hint="fleet config set model=NAME")
@@ -65,3 +65,12 @@ def checked(job: Job) -> Job:
         if "\0" in arg:
             raise BadConfig(f"the argument {clean(arg)!r} holds a NUL", hint="fleet config edit")
     return job
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text can be written down: half a character cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
-KEPT = (
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_*", "SSL_CERT_FILE",
-    "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
-)  # fmt: skip
+KEPT = {
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
+}  # fmt: skip
+KEPT_PREFIXES = ("LC_", "XDG_")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
@@ -17,13 +18,12 @@ def agent_environment(
     outer: Mapping[str, str], passed: Iterable[str], given: Mapping[str, str], told: Mapping[str, str]
 ) -> dict[str, str]:
     """An allow-list of the supervisor's environment, then what the user gives the coder, then what fleet tells it."""
-    wanted = (*KEPT, *passed)
-    kept = {name: value for name, value in outer.items() if _kept(name, wanted) or _plain_proxy(name, value)}
+    kept = {name: value for name, value in outer.items() if _kept(name, passed) or _plain_proxy(name, value)}
     return kept | {"TERM": "dumb", "NO_COLOR": "1"} | dict(given) | dict(told)
 
 
-def _kept(name: str, wanted: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in wanted)
+def _kept(name: str, passed: Iterable[str]) -> bool:
+    return name in KEPT or name.startswith(KEPT_PREFIXES) or any(fnmatchcase(name, pattern) for pattern in passed)
 
 
 def _plain_proxy(name: str, value: str) -> bool:
