@@ -18,6 +18,7 @@ from fleet.gateway import environment
 
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "litellm": (lambda: environment.installed() is not None, "make test installs it"),
+    "more_agents": (lambda: parts.find("more-agents").present, "python tools/parts.py install more-agents"),
     "agents": (lambda: parts.find("agents").present, "python tools/parts.py install agents"),
     "aider": (lambda: parts.find("aider").present, "python tools/parts.py install aider"),
     "ollama": (

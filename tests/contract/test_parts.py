@@ -32,6 +32,13 @@ def test_the_agents_are_those_of_the_lock(program: str, package: str, tmp_path: 
     assert parts.npm_version(package) in version(parts.find("agents").bin / program, tmp_path)
 
 
+@pytest.mark.more_agents
+@pytest.mark.parametrize("program", ["gemini", "qwen"])
+def test_more_agents_are_those_of_the_lock(program: str, tmp_path: Path) -> None:
+    locked = parts.npm_version(parts.MORE_AGENTS[program], "npm-more")
+    assert locked in version(parts.find("more-agents").bin / program, tmp_path)
+
+
 @pytest.mark.bd
 def test_beads_starts(tmp_path: Path) -> None:
     assert parts.find("bd").version in version(parts.find("bd").bin / "bd", tmp_path, "version")
@@ -52,11 +59,13 @@ def test_litellm_is_the_one_of_the_lock() -> None:
 
 
 def test_no_lock_names_where_packages_come_from() -> None:
-    locks = [*parts.LOCKS.glob("*.txt"), parts.LOCKS / "npm" / "package-lock.json"]
+    npm = sorted(parts.LOCKS.glob("npm*/package-lock.json"))
+    locks = [*parts.LOCKS.glob("*.txt"), *npm]
     for lock in [*locks, Path(environment.__file__).with_name("litellm.txt")]:
         assert "://" not in lock.read_text().replace('"url": "https://', ""), lock
-    packages = json.loads((parts.LOCKS / "npm" / "package-lock.json").read_text())["packages"]
-    assert all("resolved" not in package for package in packages.values())
+    for lock in npm:
+        packages = json.loads(lock.read_text())["packages"]
+        assert all("resolved" not in package for package in packages.values())
 
 
 @pytest.mark.parametrize(("wanted", "code"), [("quick", 0), ("all", 4)])

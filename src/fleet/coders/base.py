@@ -22,6 +22,9 @@ class Job:
     model: str | None = None
     session: str | None = None  # the session of an earlier attempt to go on with
     args: tuple[str, ...] = ()  # the user's own additions to the command line
+    ask: tuple[str, ...] = ()  # the MCP server, on stdin and stdout, whose tool asks a person; for those who `can.ask`
+    ask_wait: float = 900.0  # seconds; that server answers within them
+    budget: float | None = None  # US dollars it may spend; for those who can be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,17 @@ class Command:
     argv: tuple[str, ...]
     stdin: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Can:
+    """What an agent CLI can do, of what fleet makes use of."""
+
+    resume: bool = False  # go on with the session of an earlier attempt
+    ask: bool = False  # be given a tool that asks a person and waits
+    usage: bool = False  # tell while it works how much each request read
+    cost: bool = False  # tell what it cost
+    budget: bool = False  # be told what it may spend, and keep to it
 
 
 class Coder(Protocol):
@@ -44,7 +58,15 @@ class Coder(Protocol):
         """How many tokens its usual model reads at once, when the agent does not report it itself."""
 
     @property
-    def can_resume(self) -> bool: ...
+    def program(self) -> str:
+        """What is started; `--version` makes it tell its version."""
+
+    @property
+    def can(self) -> Can: ...
+
+    @property
+    def unproven(self) -> str:
+        """What of this adapter was never seen to work against the real program; empty when all of it was."""
 
     def command(self, job: Job) -> Command:
         """How to start it. A model or a session that could be read as an option is refused: BadConfig."""

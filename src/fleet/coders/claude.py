@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from fleet.coders.base import Coder, Command, Job, checked
+from fleet.coders.base import Can, Coder, Command, Job, checked
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -30,13 +30,16 @@ OPTIONS = (
 # in it before it; in blocks before the last it does neither. So the prompt is the block before, and these are the last.
 BEGIN = "Now begin."
 SYNTHETIC = "<synthetic>"  # the model of the messages Claude Code writes itself, about an error
+CAN = Can(resume=True, usage=True, cost=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Claude:
     name: str = "claude"
     context_limit: int | None = 200_000
-    can_resume: bool = True
+    program: str = "claude"
+    can: Can = CAN
+    unproven: str = ""
 
     def command(self, job: Job) -> Command:
         job = checked(job)

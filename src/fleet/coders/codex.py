@@ -6,12 +6,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.coders.base import Coder, Command, Job, checked
+from fleet.coders.base import Can, Coder, Command, Job, checked
 from fleet.coders.stream import Fields, count, dumped, fields, items, other, parse, session, short, strange, word
 from fleet.core.work import Event, EventKind, Usage
 
 OPTIONS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 STDIN = "-"
+CAN = Can(resume=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,9 @@ class Codex:
 
     name: str = "codex"
     context_limit: int | None = None
-    can_resume: bool = True
+    program: str = "codex"
+    can: Can = CAN
+    unproven: str = ""
 
     def command(self, job: Job) -> Command:
         job = checked(job)

@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-from fleet.coders.base import Coder, Command, Job, checked
+from fleet.coders.base import Can, Coder, Command, Job, checked
 from fleet.coders.stream import Fields, Reader, count, dollars, fields, other, parse, session, short, strange, word
 from fleet.core.errors import BadConfig
 from fleet.core.text import clean, nearest
-from fleet.core.work import Event, EventKind, Usage
+from fleet.core.work import Event, EventKind, Usage, Window
 
 PROMPTS = ("stdin", "arg")
 STREAMS = ("text", "jsonl", "claude", "codex", "opencode")
@@ -45,8 +45,17 @@ class Declared:
         self._one_of("events", self.events, STREAMS)
 
     @property
-    def can_resume(self) -> bool:
-        return self.resume_flag is not None
+    def program(self) -> str:
+        return self.argv[0]
+
+    @property
+    def can(self) -> Can:
+        told = _told(self.events)
+        return Can(resume=self.resume_flag is not None, usage=told.usage, cost=told.cost)
+
+    @property
+    def unproven(self) -> str:
+        return "declared by you; fleet has not seen it work"
 
     def command(self, job: Job) -> Command:
         job = checked(job)
@@ -80,6 +89,18 @@ def _option(flag: str | None, value: str | None) -> tuple[str, ...]:
     if flag is None or value is None:
         return ()
     return (f"{flag}{value}",) if flag.endswith("=") else (flag, value)
+
+
+def _told(stream: str) -> Can:
+    """What the lines of a stream may tell."""
+    match stream:
+        case "text":
+            return Can()
+        case "jsonl":
+            return Can(usage=True, cost=True)
+        case _:
+            can: Can = import_module(f"fleet.coders.{stream}").CAN
+            return can
 
 
 def _reader(stream: str) -> Reader:
@@ -122,8 +143,17 @@ def _event(kind: EventKind, data: Fields) -> Event:
         usage=_usage(data.get("usage")),
         total=_usage(data.get("total")),
         cost=dollars(data.get("cost")),
+        spent=dollars(data.get("spent")),
         context_limit=count(data.get("context_limit")) or None,
+        status=count(data.get("status")) or None,
+        window=_window(data.get("window")),
     )
+
+
+def _window(value: object) -> Window | None:
+    told = fields(value)
+    name, resets, used = word(told.get("name")), dollars(told.get("resets")), dollars(told.get("used"))
+    return Window(name or "unnamed", used, resets, told.get("exhausted") is True) if told else None
 
 
 def _usage(value: object) -> Usage | None:

@@ -10,17 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.coders import claude
-from fleet.coders.base import Coder, Command, Job, checked
+from fleet.coders.base import Can, Coder, Command, Job, checked
 from fleet.core.work import Event
 
 PROGRAM = Path(__file__).parent / "scripted" / "agent.py"
+CAN = Can(usage=True, cost=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
     name: str = "demonstration"
     context_limit: int | None = 200_000
-    can_resume: bool = False
+    program: str = sys.executable
+    can: Can = CAN
+    unproven: str = ""
 
     def command(self, job: Job) -> Command:
         """A model is taken for granted: there is none."""

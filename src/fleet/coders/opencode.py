@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.coders.base import Coder, Command, Job, checked
-from fleet.coders.stream import Fields, brief, count, dumped, fields, other, parse, session, strange, word
+from fleet.coders.base import Can, Coder, Command, Job, checked
+from fleet.coders.stream import Fields, brief, count, dollars, dumped, fields, other, parse, session, strange, word
 from fleet.core.work import Event, EventKind, Usage
 
 # `--auto` allows what would be asked, in subagents too, and leaves what the user forbade forbidden; permissions in the
 # environment (OPENCODE_PERMISSION) would undo the user's own.
 OPTIONS = ("--format", "json", "--auto")
+CAN = Can(resume=True, usage=True, cost=True)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCode:
     name: str = "opencode"
     context_limit: int | None = None
-    can_resume: bool = True
+    program: str = "opencode"
+    can: Can = CAN
+    unproven: str = ""
 
     def command(self, job: Job) -> Command:
         job = checked(job)
@@ -65,9 +68,10 @@ def _tool(part: Fields) -> list[Event]:
 def _finished(part: Fields, where: str | None) -> list[Event]:
     """One request of the model; there is no last line, so the one that calls no more tools is the end.
 
-    What it cost is left out: it is told for this request alone, and an event carries the cost of the whole session.
+    Its cost is that of this request alone; it is 0 as well when OpenCode has no price, so then it is not known.
     """
-    events = [Event(EventKind.USAGE, usage=_usage(part.get("tokens")))]
+    spent = dollars(part.get("cost")) or None
+    events = [Event(EventKind.USAGE, usage=_usage(part.get("tokens")), spent=spent)]
     match part.get("reason"):
         case "tool-calls":
             return events

@@ -80,9 +80,21 @@ class EventKind(StrEnum):
     TOOL_CALLED = "tool_called"
     TOOL_ENDED = "tool_ended"
     USAGE = "usage"
+    QUESTION = "question"
+    LIMITED = "limited"
     RESULT = "result"
     ERROR = "error"
     OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a provider allows within a span of time, as far as an agent said: how much is used up, and until when."""
+
+    name: str  # such as five_hour or weekly, in the provider's own word
+    used: float | None = None  # percent
+    resets: float | None = None  # seconds since 1970
+    exhausted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,10 @@ class Event:
     usage: Usage | None = None  # of one model request: what it read and what it wrote
     total: Usage | None = None  # of the whole session, where the agent reports it
     cost: float | None = None  # US dollars, of the whole session so far
+    spent: float | None = None  # US dollars, of one model request
     context_limit: int | None = None
+    status: int | None = None  # what the provider answered: 401, 429, 503, when that is what went wrong
+    window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)

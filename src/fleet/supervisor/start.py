@@ -19,7 +19,7 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     coder = house.find_coder(attempt.coder, house.runtime)
     declared = house.runtime.coders.get(attempt.coder)
     earlier = house.earlier(attempt)
-    session = session_of(attempt, earlier) if coder.can_resume else None
+    session = session_of(attempt, earlier) if coder.can.resume else None
     prompt = _prompt(house, task, attempt, earlier, session)
     args = declared.args if declared else ()
     command = coder.command(Job(prompt, Path(attempt.cwd), attempt.model, session, tuple(args)))

@@ -97,7 +97,7 @@ def fold(known: Attempt, event: Event) -> Attempt:
             name = clean(event.tool or "unknown", 80)
             return replace(known, finished=False, tools=known.tools | {name: known.tools.get(name, 0) + 1})
         case EventKind.USAGE if event.usage is not None:
-            return _used(known, event.usage)
+            return _used(known, event.usage, event.spent)
         case EventKind.RESULT:
             return _result(known, event)
         case EventKind.ERROR:
@@ -106,9 +106,10 @@ def fold(known: Attempt, event: Event) -> Attempt:
             return known
 
 
-def _used(attempt: Attempt, usage: Usage) -> Attempt:
+def _used(attempt: Attempt, usage: Usage, spent: float | None) -> Attempt:
     return replace(
         attempt,
+        cost=attempt.cost if spent is None else (attempt.cost or 0.0) + spent,
         tokens=(attempt.tokens or 0) + usage.total,
         peak_context=max(attempt.peak_context or 0, usage.prompt),
     )
