@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import parts
 from fleet.gateway import environment
@@ -28,6 +29,8 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "bd": (lambda: parts.find("bd").present, "python tools/parts.py install bd  (builds for several minutes)"),
 }
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
+settings.register_profile("steady", deadline=None)  # a busy machine is no failure
+settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -86,7 +86,8 @@ def supervise(
 
 def find_coder(name: str, runtime: Runtime) -> coders.Coder:
     """The coder of this name: one of ours, or one that runtime.toml declares."""
-    return coders.find(name, {own: _declared(own, runtime) for own in runtime.coders if runtime.coders[own].argv})
+    asked = [name] if name in runtime.coders else runtime.coders
+    return coders.find(name, {own: _declared(own, runtime) for own in asked if runtime.coders[own].argv})
 
 
 def _declared(name: str, runtime: Runtime) -> coders.Coder:

@@ -32,7 +32,7 @@ UNFINISHED = ["PENDING", "ENQUEUED"]
 GIVEN_UP = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 WAIT = 0.1
 REST = 60.0
-THREADS = 24  # DBOS takes the loop's own pool for them, so slow calls to bd and git are among these
+THREADS = 2  # for its own statements only; more of them would fight over the interpreter
 POOL = 2  # connections; SQLite lets one write at a time
 AGAIN = 2.0
 KEPT = timedelta(days=1)

@@ -16,7 +16,8 @@ NAME = "fleet.db"
 PATIENCE = 5.0
 OTHERS = 0o077
 MOST_IDLE = 2
-_idle: dict[tuple[str, int, str, float], list[sqlite3.Connection]] = {}
+Key = tuple[str, int, str, float]
+_idle: dict[Key, list[sqlite3.Connection]] = {}
 
 
 def path(home: Path) -> Path:
@@ -58,11 +59,10 @@ def _transaction(file: Path, schema: str, patience: float, begin: str) -> Iterat
 @contextmanager
 def _connection(file: Path, schema: str, patience: float) -> Iterator[sqlite3.Connection]:
     """A connection that nobody else uses meanwhile. One that served well is kept for the next who asks the same way."""
-    _keep_private(file)
-    key = (str(file), os.stat(file).st_ino, schema, patience)
-    try:
-        db = _idle.get(key, []).pop()  # atomic, so two threads never get the same one
-    except IndexError:
+    db, key = _kept(file, schema, patience)
+    if db is None:
+        _keep_private(file)
+        key = (str(file), os.stat(file).st_ino, schema, patience)
         db = _open(file, schema, patience)
     try:
         yield db
@@ -74,6 +74,15 @@ def _connection(file: Path, schema: str, patience: float) -> Iterator[sqlite3.Co
         waiting.append(db)
     else:
         db.close()
+
+
+def _kept(file: Path, schema: str, patience: float) -> tuple[sqlite3.Connection | None, Key]:
+    """A connection that was kept, if it is to the file that stands there now."""
+    try:
+        key = (str(file), os.stat(file).st_ino, schema, patience)
+        return _idle[key].pop(), key  # atomic, so two threads never get the same one
+    except (FileNotFoundError, KeyError, IndexError):
+        return None, (str(file), 0, schema, patience)
 
 
 def _open(file: Path, schema: str, patience: float) -> sqlite3.Connection:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from fleet.core import Unavailable
@@ -11,12 +13,14 @@ from fleet.core.errors import is_passing
 
 P = ParamSpec("P")
 T = TypeVar("T")
+THREADS = 6  # more of them only fight over the interpreter; what blocks for long has limits of its own
+_pool = ThreadPoolExecutor(THREADS, "aside")
 
 
 async def aside(act: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """Do something that may block; a full disk, or no process to be had, is Unavailable and not a failure."""
     try:
-        return await asyncio.to_thread(act, *args, **named)
+        return await asyncio.get_running_loop().run_in_executor(_pool, partial(act, *args, **named))
     except OSError as problem:
         if is_passing(problem):
             raise Unavailable(f"{problem.filename or 'this machine'}: {problem.strerror}") from problem

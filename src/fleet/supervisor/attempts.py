@@ -12,7 +12,7 @@ from fleet import keeper
 from fleet.core import FleetError, NotFound
 from fleet.core.work import Attempt
 from fleet.engine.base import Work
-from fleet.evidence.receipt import Process, Receipt, save
+from fleet.evidence.receipt import Process, Receipt, load_receipt, save
 from fleet.supervisor.aside import aside
 from fleet.supervisor.follow import follow, note
 from fleet.supervisor.house import House
@@ -31,12 +31,13 @@ class Attempts:
         self._cannot_go_on = cannot_go_on
         self._neighbours: dict[str, set[str]] = {}
         self._waiting: dict[str, str] = {}
+        self._starts: dict[str, keeper.Start] = {}  # what prepare put together; made again after a restart
         self.current: dict[str, Attempt] = {}
         self.settling: set[str] = set()  # in a short step, which a graceful stop waits for
 
     async def prepare(self, name: str) -> None:
         self.settling.add(name)
-        await self._change(name, lambda attempt: prepare(self._house, attempt))
+        await self._change(name, self._prepare)
 
     async def run(self, name: str) -> None:
         attempt = await self._load(name)
@@ -76,6 +77,7 @@ class Attempts:
         self.current.pop(name, None)
         self._neighbours.pop(name, None)
         self._waiting.pop(name, None)
+        self._starts.pop(name, None)
         self._over(name)
 
     def waits(self, name: str, problem: str) -> None:
@@ -93,6 +95,12 @@ class Attempts:
                 self._neighbours.setdefault(other.id, set()).add(attempt.id)
                 self._neighbours.setdefault(attempt.id, set()).add(other.id)
 
+    def _prepare(self, attempt: Attempt) -> Attempt:
+        prepared, begun = prepare(self._house, attempt)
+        if begun is not None:
+            self._starts[attempt.id] = begun
+        return prepared
+
     def _hold(self, attempt: Attempt) -> keeper.Hold:
         """Find the keeper that an earlier supervisor started, or start the agent under a new one."""
         directory = self._house.attempt_directory(attempt)
@@ -100,8 +108,7 @@ class Attempts:
         event = "agent adopted"
         if hold is None:
             event = "agent started"
-            attempt, begun = start(self._house, attempt, self._house.tracker.get(attempt.task))
-            self._keep(attempt)
+            begun = self._starts.get(attempt.id) or self._start(attempt)
             hold = keeper.hold(directory, begun)
         self._house.log.say(event, task=attempt.task, attempt=attempt.id, coder=attempt.coder)
         try:
@@ -110,6 +117,9 @@ class Attempts:
             hold.close()
             raise
         return hold
+
+    def _start(self, attempt: Attempt) -> keeper.Start:
+        return start(self._house, attempt, self._house.tracker.get(attempt.task))[1]
 
     def _look(self, attempt: Attempt) -> Attempt:
         """Write down what the agent left, before a check leaves things of its own; once, however often it is asked."""
@@ -131,15 +141,17 @@ class Attempts:
 
     def _settle(self, attempt: Attempt) -> Attempt:
         """Tell the ledger, then the tracker: in this order nobody can start the task anew while it is unsettled."""
+        receipt = load_receipt(self._house.attempt_directory(attempt) / "receipt.json")
         if attempt.verdict is None:
-            attempt = decide(self._house, attempt)
+            attempt = decide(self._house, attempt, receipt)
             reopen(self._house, attempt)
             put_back(self._house, attempt)
             self._keep(attempt)
         if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told
                 tell(self._house, attempt)
-        publish(self._house, attempt)
+        if receipt is not None:
+            publish(self._house, replace(receipt, attempt=attempt))
         facts: dict[str, Any] = {"ending": attempt.ending, "verdict": attempt.verdict, "cause": attempt.cause}
         note(self._house, attempt, "settled", **facts)
         again = attempt.retry_after or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fleet import places, tracker
+from fleet import keeper, places, tracker
 from fleet.config.limits import project_limits, resolve_limits
 from fleet.core import FleetError, Unavailable
 from fleet.core.errors import is_passing
@@ -18,8 +18,8 @@ from fleet.supervisor.house import House
 from fleet.supervisor.start import start
 
 
-def prepare(house: House, attempt: Attempt) -> Attempt:
-    """The attempt with its place, its base and its limits; or with the reason why it cannot begin."""
+def prepare(house: House, attempt: Attempt) -> tuple[Attempt, keeper.Start | None]:
+    """The attempt with its place, its base and its limits, and how to start it; or the reason why it cannot begin."""
     try:
         return _prepare(house, attempt)
     except Unavailable:
@@ -30,14 +30,14 @@ def prepare(house: House, attempt: Attempt) -> Attempt:
         if is_passing(problem):
             raise
         cause = f"{problem.filename}: {problem.strerror}"
-    return replace(attempt, ending=Ending.NOT_STARTED, cause=cause)
+    return replace(attempt, ending=Ending.NOT_STARTED, cause=cause), None
 
 
-def _prepare(house: House, attempt: Attempt) -> Attempt:
+def _prepare(house: House, attempt: Attempt) -> tuple[Attempt, keeper.Start | None]:
     spec = tracker.spec.read(house.home, attempt.task)
     task = house.tracker.get(attempt.task)
     if task.status is Status.CLOSED:
-        return replace(attempt, ending=Ending.CANCELLED, cause=task.reason or "closed before it began")
+        return replace(attempt, ending=Ending.CANCELLED, cause=task.reason or "closed before it began"), None
     coder = house.find_coder(attempt.coder, house.runtime)
     resolved = resolve_limits(spec, project_limits(Path(spec.cwd)), house.runtime)
     place = places.prepare(Path(spec.cwd))
@@ -54,5 +54,4 @@ def _prepare(house: House, attempt: Attempt) -> Attempt:
         context_limit=coder.context_limit,
         spec=spec,
     )
-    start(house, prepared, task)  # nothing is started yet: what cannot be is said now
-    return prepared
+    return start(house, prepared, task)  # nothing is started yet: what cannot be is said now

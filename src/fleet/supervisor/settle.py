@@ -10,7 +10,7 @@ from fleet.core import FleetError, NotFound
 from fleet.core.task import Status, is_cancelled
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence import ledger
-from fleet.evidence.receipt import QUESTIONS, Process, Receipt, load_receipt, save
+from fleet.evidence.receipt import QUESTIONS, Process, Receipt, save
 from fleet.host import files
 from fleet.supervisor.house import House
 from fleet.supervisor.verdict import Facts, judge, last_question
@@ -19,9 +19,8 @@ STDERR = 1024 * 1024
 LONGEST_QUESTIONS = 1024 * 1024
 
 
-def decide(house: House, attempt: Attempt) -> Attempt:
+def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
     """The attempt with its verdict."""
-    receipt = load_receipt(house.attempt_directory(attempt) / "receipt.json")
     earlier = house.earlier(attempt)
     judged = judge(
         Facts(
@@ -113,15 +112,10 @@ def tell(house: House, attempt: Attempt) -> None:
             desk.block(task, f"{attempt.verdict}: {attempt.cause}")
 
 
-def publish(house: House, attempt: Attempt) -> None:
+def publish(house: House, final: Receipt) -> None:
     """The receipt as it stays: with the verdict in it, and for the task as a whole."""
-    path = house.attempt_directory(attempt) / "receipt.json"
-    receipt = load_receipt(path)
-    if receipt is None:
-        return
-    final = replace(receipt, attempt=attempt)
-    task = house.task_directory(attempt.task)
+    directory, task = house.attempt_directory(final.attempt), house.task_directory(final.attempt.task)
     with suppress(OSError):
-        save(path, final)
+        save(directory / "receipt.json", final)
         save(task / "receipt.json", final)
-        files.write(task / "log.stderr", files.read_end(path.with_name("stderr"), STDERR) or b"", files.PRIVATE)
+        files.write(task / "log.stderr", files.read_end(directory / "stderr", STDERR) or b"", files.PRIVATE)

@@ -22,7 +22,7 @@ from fleet.supervisor.house import House
 
 LOOK_EVERY = {"local": 2.0, "beads": 15.0}  # bd takes a second a call; people wake us when they add something
 LOOK_SECONDS = 2.0
-AT_A_TIME = 200
+AT_LEAST = 20
 LET_GO = 2.0
 TIDY_EVERY = 3600.0
 FIRST_TIDY = 60.0
@@ -190,7 +190,7 @@ class Supervisor:
     def _look(self) -> Looked:
         """Ask the tracker what is ready, in growing bites until enough is found that may start."""
         running, now = list(self._running.values()), self._house.now()
-        limit = AT_A_TIME
+        limit = AT_LEAST + 2 * (self._house.runtime.max_concurrent - len(running))
         while True:
             tasks = self._house.tracker.ready(limit)
             lasts = self._house.ledger.last_of([task.id for task in tasks])

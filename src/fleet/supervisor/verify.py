@@ -35,11 +35,11 @@ def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
 
 async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None]) -> Check | None:
     """Run the task's check, under a keeper of its own, once the agent says that it is done."""
-    receipt = await aside(load_receipt, house.attempt_directory(attempt) / "receipt.json")
-    if receipt is None or receipt.process.code != 0 or attempt.error is not None or receipt.result.effect is False:
-        return None
     command = attempt.spec.check if attempt.spec else None
     if command is None:
+        return None
+    receipt = await aside(load_receipt, house.attempt_directory(attempt) / "receipt.json")
+    if receipt is None or receipt.process.code != 0 or attempt.error is not None or receipt.result.effect is False:
         return None
     for number in range(1, CHECKED_AGAIN + 1):
         directory = house.attempt_directory(attempt) / ("check" if number == 1 else f"check.{number}")
