@@ -5,13 +5,10 @@ Data goes to stdout, talk to stderr; colours only on a terminal.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -36,7 +33,10 @@ GOOD, BAD, MEH = "green", "red", "yellow"
 
 def data(value: object, *, line: bool = False) -> None:
     """Print a value as JSON, whole, on stdout; as one line where more will follow."""
-    click.echo(json.dumps(_plain(value), indent=None if line else 2, ensure_ascii=False))
+    import msgspec
+
+    text = msgspec.json.encode(value, enc_hook=str)
+    click.echo((text if line else msgspec.json.format(text, indent=2)).decode())
 
 
 @contextmanager
@@ -54,20 +54,6 @@ def screen(terminal: bool, hint: str = "Ctrl-C ends") -> Iterator[Callable[[], N
     finally:
         if terminal:
             click.echo("\x1b[?1049l", nl=False)
-
-
-def _plain(value: object) -> Any:
-    match value:
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        case dict():
-            return {str(key): _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case str() | int() | float() | bool() | None:
-            return value
-        case _:
-            return str(value)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], colours: dict[str, str] | None = None) -> None:

@@ -51,13 +51,14 @@ def print_tasks(rows: Sequence[Row], width: int | None) -> None:
     if width is not None and "TITLE" in widths:
         others = sum(widths[name] + len(GAP) for name in columns if name != "TITLE")
         widths["TITLE"] = min(widths["TITLE"], max(10, width - others))
-    click.echo(click.style(_line([(name, widths[name]) for name in columns]), bold=True))
+    lines = [click.style(_line([(name, widths[name]) for name in columns]), bold=True)]
     for n, row in enumerate(rows):
-        click.echo(GAP.join(_paint(name, row, _fit(cells[name][n], widths[name])) for name in columns).rstrip())
+        lines.append(GAP.join(_paint(name, row, _fit(cells[name][n], widths[name])) for name in columns).rstrip())
         if row.cause:
             cause = clean(row.cause, 1000)
             shown = cause if width is None else _fit(cause, width - 4).rstrip()
-            click.echo(click.style(f"    {shown}", dim=True))
+            lines.append(click.style(f"    {shown}", dim=True))
+    click.echo("\n".join(lines))
 
 
 def print_live(rows: Sequence[Row], width: int | None, height: int) -> None:
@@ -109,6 +110,8 @@ def _line(cells: Sequence[tuple[str, int]]) -> str:
 
 def _fit(text: str, width: int) -> str:
     """Exactly this many columns of the terminal."""
+    if text.isascii() and len(text) <= width:
+        return text.ljust(width)
     if wide(text) > width:
         while text and wide(text) > width - 1:
             text = text[:-1]

@@ -10,7 +10,9 @@ UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, invisible format marks, lon
 
 def clean(text: str, limit: int = 200) -> str:
     """One line without control bytes or invisible marks, cut to a limit: safe for a terminal, a log or a table."""
-    shown = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in UNSAFE else c for c in text[: limit + 1])
+    shown = text[: limit + 1]
+    if not shown.isprintable():
+        shown = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in UNSAFE else c for c in shown)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import time
-import venv
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -80,6 +79,8 @@ def make_environment(home: Path) -> None:
     """A virtual environment with pip in it, in place of whatever is there."""
     shutil.rmtree(home, ignore_errors=True)
     try:
+        import venv  # for the few who make one
+
         venv.create(home, with_pip=True, symlinks=True)
     except (subprocess.CalledProcessError, OSError) as problem:
         raise ToolMissing("this Python cannot make virtual environments", hint="apt install python3-venv") from problem

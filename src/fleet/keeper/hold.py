@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import marshal
 import os
-import py_compile
 import signal
 import stat
 import sys
@@ -88,6 +86,8 @@ class Hold:
         return bool(news)
 
     async def _readable(self) -> None:
+        import asyncio  # only a supervisor waits; everybody else starts faster without it
+
         loop, readable, events = asyncio.get_running_loop(), asyncio.Event(), self._descriptor()
         loop.add_reader(events, readable.set)
         try:
@@ -205,6 +205,8 @@ def _spawn(directory: Path, start: Start, keep: tuple[int, int, int]) -> process
 @cache
 def _program() -> str:
     """The keeper, compiled once: Python keeps no bytecode of a script, and compiling it is a third of its start-up."""
+    import py_compile
+
     try:
         compiled = str(py_compile.compile(str(PROGRAM), doraise=True))
         marshal.loads(Path(compiled).read_bytes()[16:])  # noqa: S302 - a full disk may have cut it short

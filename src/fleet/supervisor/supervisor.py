@@ -20,7 +20,7 @@ from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import choose
 from fleet.supervisor.house import House
 
-LOOK_EVERY = {"local": 2.0, "beads": 15.0}  # bd takes a second a call; people wake us when they add something
+LOOK_EVERY = {"local": 5.0, "beads": 15.0}  # people ring when they add something; bd takes a second a call
 LOOK_SECONDS = 2.0
 AT_LEAST = 20
 LET_GO = 2.0
