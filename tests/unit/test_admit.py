@@ -10,7 +10,7 @@ import pytest
 from fleet.config.runtime import parse
 from fleet.core.task import Spec, Status, Task
 from fleet.core.work import Attempt, Ending, Verdict
-from fleet.supervisor.admit import Candidate, Room, admit, short_of_disk, wait
+from fleet.supervisor.admit import Candidate, Rules, Slots, admit, short_of_disk, wait
 from fleet.supervisor.choice import Choice, choose
 from fleet.supervisor.supervisor import is_stranded
 
@@ -37,24 +37,24 @@ QUEUE = [candidate("a"), candidate("b", "d", "big"), candidate("e", "d", "big"),
 @pytest.mark.parametrize(
     ("queue", "busy", "room", "chosen"),
     [
-        (QUEUE, [], Room(10), "abef"),
-        (QUEUE, [], Room(2), "ab"),
-        (QUEUE, [running("x"), running("y")], Room(2), ""),
-        (QUEUE, [running("x"), running("y"), running("z")], Room(2), ""),
-        (QUEUE, [running("a")], Room(10), "bef"),
-        (QUEUE, [], Room(10, {"d": 1}), "abf"),
-        (QUEUE, [running("x", "d")], Room(10, {"d": 1}), "af"),
-        (QUEUE, [], Room(10, {}, {"big": 1}), "ab"),
-        (QUEUE, [running("x", "c", "big")], Room(10, {}, {"big": 2}), "ab"),
-        (QUEUE, [], Room(10, {"c": 1}, {"big": 2}), "abe"),
-        (QUEUE, [], Room(10, {"unknown": 1}, {"none": 1}), "abef"),
-        (QUEUE, [], Room(2, {"c": 1, "d": 1}), "ab"),
-        ([candidate("a", last=failed(NOW - 1, 10)), candidate("b")], [], Room(1), "b"),
-        ([], [], Room(1), ""),
+        (QUEUE, [], Slots(10), "abef"),
+        (QUEUE, [], Slots(2), "ab"),
+        (QUEUE, [running("x"), running("y")], Slots(2), ""),
+        (QUEUE, [running("x"), running("y"), running("z")], Slots(2), ""),
+        (QUEUE, [running("a")], Slots(10), "bef"),
+        (QUEUE, [], Slots(10, {"d": 1}), "abf"),
+        (QUEUE, [running("x", "d")], Slots(10, {"d": 1}), "af"),
+        (QUEUE, [], Slots(10, {}, {"big": 1}), "ab"),
+        (QUEUE, [running("x", "c", "big")], Slots(10, {}, {"big": 2}), "ab"),
+        (QUEUE, [], Slots(10, {"c": 1}, {"big": 2}), "abe"),
+        (QUEUE, [], Slots(10, {"unknown": 1}, {"none": 1}), "abef"),
+        (QUEUE, [], Slots(2, {"c": 1, "d": 1}), "ab"),
+        ([candidate("a", last=failed(NOW - 1, 10)), candidate("b")], [], Slots(1), "b"),
+        ([], [], Slots(1), ""),
     ],
 )
-def test_who_may_start(queue: list[Candidate], busy: list[Attempt], room: Room, chosen: str) -> None:
-    assert "".join(one.task.id for one in admit(queue, busy, room, NOW)) == chosen
+def test_who_may_start(queue: list[Candidate], busy: list[Attempt], room: Slots, chosen: str) -> None:
+    assert "".join(one.task.id for one in admit(queue, busy, Rules(room), NOW).chosen) == chosen
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     assert (got.max_concurrent, got.coder, got.model, got.context_pressure_threshold_pct) == (3, "claude", "sonnet", 90)
     assert (got.tracker, got.min_free_disk, got.dead_man, got.backoff) == ("local", 10**9, 3600.0, 10.0)
     assert got.limits == Limits(timeout=7200.0, attempts=3, output=10**9)
-    assert (got.concurrent_coders, got.concurrent_models, got.coders) == ({}, {}, {})
+    assert (got.concurrent.coders, got.concurrent.models, got.coders) == ({}, {}, {})
     assert got.known_coders == ["claude", "codex", "opencode", "demonstration"]
 
 
@@ -50,7 +50,7 @@ def test_a_new_file_sets_nothing_and_shows_every_default() -> None:
         line.removeprefix("#") for line in text.splitlines() if line.startswith("#") and line[1:2].isalpha()
     )
     defaults = settings.flat(parse("").written)
-    assert {key[-1] for key in defaults} | {"claude", "opus"} == set(toml.table(shown))
+    assert {key[-1] for key in defaults} | {"claude", "opus", "work", "quiet_hours"} == set(toml.table(shown))
     assert max(map(len, text.splitlines())) <= 120
 
 
@@ -72,7 +72,7 @@ def test_a_coder_of_ones_own_needs_no_code() -> None:
     assert (got.coder, mine.argv, mine.prompt, mine.events) == ("mine", ("my-agent", 'it\'s\n"so"'), "arg", "jsonl")
     assert (mine.env, mine.pass_env, mine.resume_flag) == ({"A": "b"}, ("MY_KEY",), None)
     assert got.coders["claude"].args == ("--verbose",)
-    assert (got.concurrent_coders, got.concurrent_models) == ({"mine": 2}, {"gpt-4.1": 1})
+    assert (got.concurrent.coders, got.concurrent.models) == ({"mine": 2}, {"gpt-4.1": 1})
     assert got.known_coders[-1] == "mine"
 
 

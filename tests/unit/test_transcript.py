@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.core.work import Attempt, Event, EventKind, Usage
+from fleet.core.work import Attempt, Ending, Event, EventKind, Usage, Window
 from fleet.supervisor import transcript
 from fleet.supervisor.start import session_of
 from fleet.supervisor.transcript import Transcript, condense, fold
@@ -70,17 +70,20 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("event", "facts"),
     [
-        (Event(EventKind.SAID, text="x"), {}),
+        (Event(EventKind.SAID, text="x"), {"turned": True}),
         (Event(EventKind.OTHER), {}),
         (Event(EventKind.TOOL_ENDED, ok=False), {}),
         (Event(EventKind.SESSION, session="s"), {"session": "s"}),
         (Event(EventKind.SESSION, session="s", context_limit=9), {"session": "s", "context_limit": 9}),
         (Event(EventKind.SESSION), {}),
-        (Event(EventKind.TOOL_CALLED, tool="Bash"), {"tools": {"Bash": 1}}),
-        (Event(EventKind.TOOL_CALLED), {"tools": {"unknown": 1}}),
-        (Event(EventKind.TOOL_CALLED, tool="a\x1bb"), {"tools": {"a\N{REPLACEMENT CHARACTER}b": 1}}),
-        (Event(EventKind.USAGE, usage=Usage(10, 2)), {"tokens": 12, "peak_context": 10}),
-        (Event(EventKind.USAGE), {}),
+        (Event(EventKind.TOOL_CALLED, tool="Bash"), {"tools": {"Bash": 1}, "turned": True}),
+        (Event(EventKind.TOOL_CALLED), {"tools": {"unknown": 1}, "turned": True}),
+        (Event(EventKind.TOOL_CALLED, tool="a\x1bb"), {"tools": {"a\N{REPLACEMENT CHARACTER}b": 1}, "turned": True}),
+        (Event(EventKind.USAGE, usage=Usage(10, 2)), {"tokens": 12, "peak_context": 10, "turned": True}),
+        (Event(EventKind.USAGE), {"turned": True}),
+        (Event(EventKind.ERROR, text="no", status=429), {"error": "no", "status": 429}),
+        (Event(EventKind.LIMITED, window=Window("week", 100.0, None, True)), {"limited": True}),
+        (Event(EventKind.LIMITED, window=Window("week", 99.0)), {}),
         (Event(EventKind.ERROR, text="no"), {"error": "no"}),
         (Event(EventKind.ERROR), {"error": "it did not say what"}),
         (Event(EventKind.RESULT, ok=True, cost=0.0), {"finished": True, "cost": 0.0, "session_cost": 0.0}),
@@ -130,7 +133,11 @@ def test_of_a_session_that_is_gone_on_with_only_what_is_new_counts() -> None:
         ({"cwd": "/elsewhere"}, None),
         ({"events": 0}, None),
         ({"session": None}, None),
-        ({"resumed": True}, "s"),
+        ({"resumed": True, "turned": True}, "s"),
+        ({"resumed": True}, None),
+        ({"resumed": True, "error": "429", "ending": Ending.RATE_LIMITED}, "s"),
+        ({"resumed": True, "error": "503", "ending": Ending.TURNED_AWAY}, "s"),
+        ({"account": "work"}, None),
         ({"error": "no"}, "s"),
         ({"resumed": True, "error": "no such session"}, None),
     ],

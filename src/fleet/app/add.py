@@ -16,19 +16,28 @@ def add(new: NewTask, spec: Spec, home: Path | None = None) -> tuple[Task, bool]
     home = home or ensure_home()
     if not Path(spec.cwd).is_dir():
         raise BadConfig(f"the directory {spec.cwd} does not exist", hint="fleet add --cwd DIRECTORY …")
-    if spec.coder is not None:
-        _must_know(home, spec.coder)
+    if spec.coder is not None or spec.account is not None:
+        _must_know(home, spec)
     desk = tracker.open(home, peek.tracker(home / SETTINGS))
     made = desk.add(new, lambda task: tracker.spec.write(home, task, spec))
     return made, wake(home)
 
 
-def _must_know(home: Path, coder: str) -> None:
+def _must_know(home: Path, spec: Spec) -> None:
     from fleet.config import runtime
     from fleet.core.text import clean, nearest
 
-    known = runtime.read(home / SETTINGS).known_coders
-    if coder not in known:
+    settings = runtime.read(home / SETTINGS)
+    known, coder = settings.known_coders, spec.coder
+    account = settings.accounts.get(spec.account or "")
+    if spec.account is not None and account is None:
+        named = nearest(spec.account, settings.accounts)
+        raise BadConfig(
+            f"there is no account {clean(spec.account)!r}{named}", hint="fleet config edit: [accounts.NAME]"
+        )
+    if account is not None and coder not in (None, account.coder):
+        raise BadConfig(f"the account {spec.account} is one of {account.coder}, not of {clean(coder or '')}")
+    if coder is not None and coder not in known:
         raise BadConfig(
             f"there is no coder {clean(coder)!r}{nearest(coder, known)}; there are {', '.join(known)}",
             hint="a coder of your own: fleet config set 'coders.NAME.argv=[\"my-agent\"]'",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
@@ -113,11 +114,37 @@ def rows(desk: Desk, *, everything: bool) -> list[Row]:
     lasts = desk.ledger.last_of_each() if everything else desk.ledger.last_of([task.id for task in found])
     supervised = locks.held(desk.home / LOCK)
     now = time.time()
-    return [_row(desk, task, lasts.get(task.id), supervised, now) for task in found]
+    waiting = _waiting(desk, found, lasts, now) if supervised else {}
+    return [_row(desk, task, lasts.get(task.id), supervised, now, waiting.get(task.id, "")) for task in found]
+
+
+def _waiting(desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], now: float) -> dict[str, str]:
+    """Why each task that could start has not: by the rules that the supervisor applies, found out anew."""
+    ready = [task for task in tasks if task.status is Status.OPEN and not task.waits_for]
+    if not ready:
+        return {}
+    from fleet.supervisor.admit import Candidate, admit  # what nobody pays for who has nothing that waits
+    from fleet.supervisor.rules import rules
+    from fleet.tracker.base import urgency
+
+    def candidates() -> Iterator[Candidate]:
+        for task in sorted(ready, key=lambda task: urgency(task, desk.runtime.ageing, now)):
+            spec, _ = _spec(desk, task.id)
+            choice = choose(spec, None, desk.runtime)
+            cwd, last = spec.cwd if spec else None, lasts.get(task.id)
+            yield Candidate(task, choice.coder, choice.model, last, cwd=cwd, account=choice.account)
+
+    running = [attempt for attempt in lasts.values() if attempt.verdict is None]
+    found = admit(candidates(), running, rules(desk.home, desk.runtime, now), now)
+    most = desk.runtime.max_concurrent
+    full = f"waits for a slot: {len(running)} of {most} run" if len(running) >= most else ""
+    chosen = {candidate.task.id for candidate in found.chosen}
+    others = {task.id: full for task in ready if task.id not in chosen}
+    return others | {name: closed.cause for name, closed in found.waiting.items()}
 
 
 def ready(desk: Desk, limit: int | None) -> list[Row]:
-    found = desk.tracker.ready(limit)
+    found = desk.tracker.ready(limit, desk.runtime.ageing)
     lasts = desk.ledger.last_of([task.id for task in found])
     now = time.time()
     return [_row(desk, task, lasts.get(task.id), False, now) for task in found]
@@ -132,7 +159,7 @@ def show(desk: Desk, name: str) -> Shown:
     return Shown(row, task.description, task.notes, spec, problem, history, comments)
 
 
-def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float) -> Row:
+def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str = "") -> Row:
     running = last if last is not None and last.verdict is None else None
     alive = running is not None and keeper.is_alive(attempt_directory(desk.home, running))
     told = tell(task, last, alive=alive, supervised=supervised)
@@ -142,7 +169,7 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         id=task.id,
         title=task.title,
         state=told.state,
-        cause=told.cause,
+        cause="; ".join(part for part in (told.cause, waiting) if part),
         attempts=seen.number,
         coder=runs.coder,
         model=runs.model,

@@ -28,6 +28,7 @@ MOST_TEXT = 10 * 1024 * 1024
 @click.option("--cwd", type=click.Path(path_type=Path), help="Where the agent works.  [default: here]")
 @click.option("--coder", help="The agent CLI for this task.")
 @click.option("--model", help="The model for this task.")
+@click.option("--account", help="The coder's account for this task, and no other.")
 @click.option("--check", metavar="CMD", help="A shell command that must exit 0 before the task counts as done.")
 @click.option("--timeout", metavar="TIME", help="Wall time of one attempt, such as 30m.")
 @click.option("--attempts", type=click.IntRange(1, 100), help="How often it is tried.")
@@ -35,7 +36,8 @@ MOST_TEXT = 10 * 1024 * 1024
 @json_option
 def add(
     title: str, description: str, priority: int, after: tuple[str, ...], cwd: Path | None, coder: str | None,
-    model: str | None, check: str | None, timeout: str | None, attempts: int | None, output: str | None, as_json: bool,
+    model: str | None, account: str | None, check: str | None, timeout: str | None, attempts: int | None,
+    output: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Put one task in the queue. It is worked on where you are now, unless --cwd says otherwise."""
     from fleet.app.add import add as put
@@ -44,6 +46,7 @@ def add(
     spec = Spec(
         cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=check,
         timeout=_seconds(timeout), attempts=attempts, output=_size(output),
+        account=account,
     )  # fmt: skip
     said = sys.stdin.read(MOST_TEXT) if description == "-" else description
     made, is_awake = put(NewTask(title, said, priority, after), spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.coders.base import Can, Coder, Command, Job, checked
 from fleet.coders.stream import (
@@ -20,7 +20,7 @@ from fleet.coders.stream import (
     strange,
     word,
 )
-from fleet.core.work import Event, EventKind, Usage
+from fleet.core.work import Event, EventKind, Usage, Window
 
 OPTIONS = (
     "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
@@ -71,6 +71,8 @@ def read(line: bytes) -> list[Event]:
             return _user(data)
         case "result":
             return [_result(data)]
+        case "rate_limit_event":
+            return _windows(fields(data.get("rate_limit_info")))
         case kind:
             return [other(word(kind) or dumped(data))]
 
@@ -81,7 +83,7 @@ def _system(data: Fields) -> Event:
             model = word(data.get("model"))
             return Event(EventKind.SESSION, session=session(data.get("session_id")), model=model)
         case "api_retry":
-            return Event(EventKind.ERROR, text=_retry(data))
+            return Event(EventKind.ERROR, text=_retry(data), status=count(data.get("error_status")) or None)
         case kind:
             return other(f"system/{word(kind) or '?'}")
 
@@ -95,10 +97,11 @@ def _retry(data: Fields) -> str:
 def _assistant(data: Fields) -> list[Event]:
     """One event a block, then what the request read and wrote; a subagent's is left out, its context is its own."""
     told = fields(data.get("message"))
-    kind = EventKind.ERROR if data.get("is_api_error_message") is True else EventKind.SAID
+    synthetic = told.get("model") == SYNTHETIC or data.get("is_api_error_message") is True
+    kind = EventKind.ERROR if synthetic else EventKind.SAID
     events = [_block(block, kind) for block in items(told.get("content"))]
     used = _usage(told.get("usage"))
-    if used is not None and data.get("parent_tool_use_id") is None and told.get("model") != SYNTHETIC:
+    if used is not None and data.get("parent_tool_use_id") is None and not synthetic:
         events.append(Event(EventKind.USAGE, usage=used, model=word(told.get("model"))))
     return events
 
@@ -138,7 +141,25 @@ def _result(data: Fields) -> Event:
         total=_total(models) or _usage(data.get("usage")),
         cost=dollars(data.get("total_cost_usd")),
         context_limit=_context(models),
+        status=count(data.get("api_error_status")) or None,
     )
+
+
+def _windows(info: Fields) -> list[Event]:
+    """The provider's windows: each by its name, and the one that decides, which is told last."""
+    several = fields(info.get("unifiedWindows")).items()
+    told = [_window(name, fields(part), None) for name, part in several]
+    decides = _window(word(info.get("rateLimitType")) or "unnamed", info, info.get("status"))
+    same = [one for one in told if one.name == decides.name]
+    if decides.used is None and same:
+        decides = replace(decides, used=same[0].used, resets=decides.resets or same[0].resets)
+    return [Event(EventKind.LIMITED, window=one) for one in (*(one for one in told if one not in same), decides)]
+
+
+def _window(name: str, part: Fields, status: object) -> Window:
+    used, resets = dollars(part.get("utilization")), dollars(part.get("resetsAt"))
+    percent = None if used is None else 100 * used
+    return Window(name, percent, resets, (status or part.get("status")) == "rejected")
 
 
 def _errors(data: Fields) -> str | None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.coders.base import Can, Coder, Command, Job, checked
 from fleet.coders.stream import Fields, count, dumped, fields, items, other, parse, session, short, strange, word
-from fleet.core.work import Event, EventKind, Usage
+from fleet.core.work import Event, EventKind, Usage, Window
 
 OPTIONS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 STDIN = "-"
+STATUS = re.compile(r"status:? (401|403|429|5\d\d)\b")
+USED_UP = re.compile(r"hit your usage limit|usage_limit_reached")
 CAN = Can(resume=True)
 
 
@@ -54,11 +57,19 @@ def read(line: bytes) -> list[Event]:
         case "turn.completed":
             return [Event(EventKind.RESULT, ok=True, total=_usage(data.get("usage")))]
         case "turn.failed":
-            return [Event(EventKind.RESULT, ok=False, text=_message(data.get("error")) or "turn.failed")]
+            return [_failed(EventKind.RESULT, _message(data.get("error")) or "turn.failed")]
         case "error":
-            return [Event(EventKind.ERROR, text=_message(data))]
+            return [_failed(EventKind.ERROR, _message(data))]
         case kind:
             return [other(word(kind) or dumped(data))]
+
+
+def _failed(kind: EventKind, text: str | None) -> Event:
+    """Codex says in words what the provider answered, and that a plan is used up; when it resets it says for people."""
+    ok, said = False if kind is EventKind.RESULT else None, text or ""
+    status = STATUS.search(said)
+    window = Window("usage", exhausted=True) if USED_UP.search(said) else None
+    return Event(kind, text=text, ok=ok, status=int(status[1]) if status else None, window=window)
 
 
 def _item(item: Fields, *, started: bool) -> Event:

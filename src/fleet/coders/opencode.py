@@ -48,7 +48,9 @@ def read(line: bytes) -> list[Event]:
         case "step_finish":
             return _finished(part, where)
         case "error":
-            return [Event(EventKind.RESULT, ok=False, text=_error(data.get("error")), session=where)]
+            error = data.get("error")
+            status = count(fields(fields(error).get("data")).get("statusCode")) or None
+            return [Event(EventKind.RESULT, ok=False, text=_error(error), session=where, status=status)]
         case kind:
             return [other(word(kind) or dumped(data))]
 

@@ -18,7 +18,9 @@ from fleet.config.runtime_schema import (
     CODER_NAME,
     ENV_NAME,
     OF_OWN_CODERS,
+    AccountSettings,
     CoderSettings,
+    Concurrent,
     RuntimeFile,
     TrackerName,
 )
@@ -48,8 +50,12 @@ class Runtime(Struct, frozen=True, kw_only=True):
     dead_man: float
     backoff: float
     limits: Limits
-    concurrent_coders: Mapping[str, int]
-    concurrent_models: Mapping[str, int]
+    concurrent: Concurrent
+    ageing: float
+    quiet_hours: tuple[str, ...]
+    memory: int | None
+    agent_memory: int
+    accounts: Mapping[str, AccountSettings]
     coders: Mapping[str, CoderSettings]
     written: RuntimeFile
     given: frozenset[str] = frozenset()
@@ -113,6 +119,9 @@ def _shape(document: Document) -> RuntimeFile | None:
     """Check names first, on the document as it stands: a typo elsewhere must hide none of them."""
     for name, part in _section(document.value, "coders").items():
         _check_coder(document, name, part)
+    for name, part in _section(document.value, "accounts").items():
+        _check_name(document, ("accounts", name))
+        _check_env(document, ("accounts", name), part)
     _check_references(document)
     file = fill(RuntimeFile, document)
     return None if document.problems else file
@@ -126,12 +135,7 @@ def _section(value: object, *names: str) -> dict[str, object]:
 
 def _check_coder(document: Document, name: str, part: object) -> None:
     path = ("coders", name)
-    if not CODER_NAME.match(name):
-        document.problem(
-            path,
-            f"coders: {clean(name, 80)!r} is not a usable name: lowercase letters, digits, hyphens and underscores, "
-            "at most 64, the first a letter or digit",
-        )
+    _check_name(document, path)
     if not isinstance(part, dict):
         return
     if name in BUILT_IN:
@@ -140,6 +144,19 @@ def _check_coder(document: Document, name: str, part: object) -> None:
             document.problem((*path, key), message)
     elif not _starts_something(part.get("argv")):
         document.problem((*path, "argv"), f"{dotted(path)}.argv is missing: the program to start, and its options")
+    _check_env(document, path, part)
+
+
+def _check_name(document: Document, path: tuple[str, str]) -> None:
+    if not CODER_NAME.match(path[1]):
+        document.problem(
+            path,
+            f"{path[0]}: {clean(path[1], 80)!r} is not a usable name: lowercase letters, digits, hyphens and "
+            "underscores, at most 64, the first a letter or digit",
+        )
+
+
+def _check_env(document: Document, path: tuple[str, str], part: object) -> None:
     for variable in _section(part, "env"):
         if not ENV_NAME.match(variable):
             message = f"{dotted((*path, 'env', variable))} is not the name of an environment variable"
@@ -152,13 +169,28 @@ def _starts_something(argv: object) -> bool:
 
 
 def _check_references(document: Document) -> None:
-    """Coders that are named and not there."""
+    """Coders and accounts that are named and not there, and directories that are none."""
     known = [*BUILT_IN, *_section(document.value, "coders")]
     named: list[tuple[tuple[str, ...], object]] = [
         (("concurrent", "coders", name), name) for name in _section(document.value, "concurrent", "coders")
     ]
     if isinstance(document.value, dict) and "coder" in document.value:
         named.append((("coder",), document.value["coder"]))
+    accounts = _section(document.value, "accounts")
+    named += [
+        (("accounts", account, "coder"), part["coder"])
+        for account, part in accounts.items()
+        if isinstance(part, dict) and "coder" in part
+    ]
+    for account in _section(document.value, "concurrent", "accounts"):
+        if account not in accounts:
+            document.problem(
+                ("concurrent", "accounts", account), f"concurrent.accounts names an unknown account: {clean(account)!r}"
+            )
+    for directory in _section(document.value, "concurrent", "projects"):
+        if not directory.startswith("/"):
+            said = f"concurrent.projects: {clean(directory)!r} is not the absolute path of a directory"
+            document.problem(("concurrent", "projects", directory), said)
     for path, name in named:
         if isinstance(name, str) and name not in known:
             near = "" if document.has_many else nearest(name, known)
@@ -177,8 +209,12 @@ def _runtime(file: RuntimeFile) -> Runtime:
         dead_man=seconds(file.dead_man),
         backoff=seconds(file.backoff),
         limits=limits,
-        concurrent_coders=file.concurrent.coders,
-        concurrent_models=file.concurrent.models,
+        concurrent=file.concurrent,
+        ageing=seconds(file.ageing),
+        quiet_hours=file.quiet_hours,
+        memory=size(file.memory) or None,
+        agent_memory=size(file.agent_memory),
+        accounts=file.accounts,
         coders=file.coders,
         written=file,
     )

@@ -53,6 +53,15 @@ def _word(text: str) -> str:
     return text
 
 
+SPAN = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]\Z")
+
+
+def _span(text: str) -> str:
+    if not SPAN.match(text) or text[:5] == text[6:]:
+        raise ValueError("must be two times of the day, such as 22:00-07:00")
+    return text
+
+
 def _env_name(text: str) -> str:
     if not ENV_NAME.match(text):
         raise ValueError("must be the name of an environment variable, such as MY_API_KEY (never the key itself)")
@@ -66,6 +75,7 @@ def _says(description: str) -> Meta:
 Line = Annotated[str, Meta(max_length=300, extra={"check": _one_line})]
 Word = Annotated[str, Meta(max_length=100_000, extra={"check": _word})]
 EnvName = Annotated[str, Meta(max_length=100, extra={"check": _env_name})]
+Span = Annotated[str, Meta(max_length=11, extra={"check": _span})]
 AtOnce = Annotated[int, Meta(ge=1, le=500)]
 
 
@@ -86,6 +96,23 @@ class Concurrent(Part, frozen=True, kw_only=True):
     models: Annotated[dict[str, AtOnce], _says("At most so many with one model, by its name. 1 to 500.")] = field(
         default_factory=dict
     )
+
+    projects: Annotated[
+        dict[str, AtOnce], _says("At most so many at work below one directory, by its absolute path. 1 to 500.")
+    ] = field(default_factory=dict)
+    accounts: Annotated[dict[str, AtOnce], _says("At most so many with one account, by its name. 1 to 500.")] = field(
+        default_factory=dict
+    )
+
+
+class AccountSettings(Part, frozen=True, kw_only=True):
+    """One of several accounts of a coder. The first that is not used up is taken, in the order they stand here."""
+
+    coder: Annotated[Line, _says("Whose account it is.")]
+    env: Annotated[dict[str, Word], _says("Variables that choose the account; a leading ~/ is your home.")] = field(
+        default_factory=dict
+    )
+    pass_env: Annotated[tuple[EnvName, ...], _says("Names of variables from the supervisor's environment.")] = ()
 
 
 class CoderSettings(Part, frozen=True, kw_only=True):
@@ -131,6 +158,15 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
     backoff: Annotated[Pause, _says("The wait before the second attempt; it doubles each time, up to 10 minutes.")] = (
         "10s"
     )
+    ageing: Annotated[Duration, _says("A task that has waited this long counts as one priority more urgent.")] = "4h"
+    quiet_hours: Annotated[
+        tuple[Span, ...], _says('Times of the day at which nothing is started, such as "22:00-07:00".')
+    ] = ()
+    memory: Annotated[
+        Room, _says("What agents may use all together, such as 16GB. 0: nine tenths of the machine's memory.")
+    ] = 0
+    agent_memory: Annotated[Size, _says("What an agent is expected to use, until such agents were seen.")] = "1GB"
     limits: MachineLimits = MachineLimits()
     concurrent: Concurrent = Concurrent()
     coders: Annotated[dict[str, CoderSettings], _says("Agent CLIs, by name.")] = field(default_factory=dict)
+    accounts: Annotated[dict[str, AccountSettings], _says("Accounts, by name.")] = field(default_factory=dict)

@@ -34,6 +34,14 @@ CODERS = """\
 # env = {NAME = "value"}
 # pass_env = ["MY_API_KEY"]               # names of variables, taken from the supervisor's environment
 """
+ACCOUNTS = """\
+# Several accounts of one coder: the first that is not used up is taken, in this order.
+#
+# [accounts.work]
+# coder = "claude"
+# env = {CLAUDE_CONFIG_DIR = "~/.claude-work"}  # what chooses the account
+# pass_env = []                                 # or names of variables, taken from the supervisor's environment
+"""
 CONCURRENT = """\
 [concurrent.coders]
 # At most so many of one coder at once, by its name.
@@ -42,13 +50,21 @@ CONCURRENT = """\
 [concurrent.models]
 # At most so many with one model at once, by its name.
 #opus = 1
+
+[concurrent.projects]
+# At most so many at work below one directory at once, by its absolute path.
+#"/home/me/project" = 2
+
+[concurrent.accounts]
+# At most so many with one account at once, by its name.
+#work = 2
 """
 
 
 def starter() -> str:
     """The text. What explains a table stands under its header: a key that is added comes after everything above it."""
     limits = f"[limits]\n{_explained(MachineLimits.__doc__ or '')}"
-    return "\n".join([HEAD, *_keys(RuntimeFile), CODERS, limits, *_keys(MachineLimits), CONCURRENT])
+    return "\n".join([HEAD, *_keys(RuntimeFile), CODERS, ACCOUNTS, limits, *_keys(MachineLimits), CONCURRENT])
 
 
 def _keys(kind: type[Part]) -> Iterator[str]:

@@ -66,6 +66,7 @@ class Spec:
     timeout: float | None = None
     attempts: int | None = None
     output: int | None = None
+    account: str | None = None
 
 
 CANCELLED = "cancelled"

@@ -35,9 +35,14 @@ class Ending(StrEnum):
     ABANDONED = "abandoned"
     CONTEXT = "context full"
     QUESTION = "question"
+    RATE_LIMITED = "rate limited"
+    TURNED_AWAY = "turned away"
 
 
-BLAMELESS = (Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.QUESTION, Ending.CANCELLED)
+BLAMELESS = (
+    Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.QUESTION, Ending.CANCELLED, Ending.RATE_LIMITED,
+    Ending.TURNED_AWAY,
+)  # fmt: skip
 
 
 class Verdict(StrEnum):
@@ -160,6 +165,11 @@ class Attempt:
     checks: int = 0  # how many runs of the check were begun
     offset: int = 0  # how much of the agent's output these figures cover
     forgiven: bool = False  # a person opened the task again after it
+    account: str = ""  # which of the coder's accounts; the one without a name is the agent's own login
+    turned: bool = False  # a model answered in this attempt
+    status: int | None = None  # what the provider last refused a request with
+    limited: bool = False  # the agent says that a window of the provider's is used up
+    memory: int | None = None  # bytes, at the most, of all its processes
 
     @property
     def counts(self) -> bool:

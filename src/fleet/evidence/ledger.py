@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from fleet.core import FleetError
-from fleet.core.work import Attempt, Verdict
+from fleet.core.work import Attempt, Ending, Verdict
 from fleet.host import database
 
 SCHEMA = """
@@ -29,6 +29,9 @@ LAST_OF = """
     SELECT facts, max(number) FROM attempts WHERE task IN (SELECT value FROM json_each(:tasks)) GROUP BY task
 """
 LAST_OF_EACH = "SELECT facts, max(number) FROM attempts GROUP BY task"
+
+
+PROVIDERS = (Ending.RATE_LIMITED, Ending.TURNED_AWAY)
 
 
 class Ledger:
@@ -97,9 +100,11 @@ def failures(attempts: Iterable[Attempt]) -> int:
 
 
 def lost(attempts: Iterable[Attempt]) -> int:
-    """How many times in a row an attempt ended that was nobody's failure."""
+    """How many times in a row an attempt ended that was nobody's failure; a provider's gate has a count of its own."""
     count = 0
     for attempt in attempts:
+        if attempt.ending in PROVIDERS:
+            continue
         count = count + 1 if attempt.verdict is Verdict.RETRY and not attempt.counts and not attempt.forgiven else 0
     return count
 

@@ -24,6 +24,41 @@ def memory_bytes() -> int | None:
         return None
 
 
+def memory() -> tuple[int | None, int | None, float | None]:
+    """Bytes of memory in all and free for programs, and for how many percent of the last ten seconds somebody waited
+    for memory: of this machine, or of the control group that we are in, whichever has less. None where it is not told.
+    """
+    total, available = memory_bytes(), None
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            available = int(line.split()[1]) * 1024
+    limit, used = (_number(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
+    if limit is not None and used is not None:
+        cached = sum(int(line.split()[1]) for line in _lines("/sys/fs/cgroup/memory.stat") if "inactive_file" in line)
+        total = min(total or limit, limit)
+        available = min(available or limit, limit - used + cached)
+    return total, available, _pressure()
+
+
+def _pressure() -> float | None:
+    for line in _lines("/proc/pressure/memory"):
+        found = dict(part.partition("=")[::2] for part in line.split()[1:])
+        with suppress(KeyError, ValueError):
+            return float(found["avg10"])
+    return None
+
+
+def _number(path: str) -> int | None:
+    lines = _lines(path)
+    return int(lines[0]) if lines and lines[0].isdigit() else None
+
+
+def _lines(path: str) -> list[str]:
+    with suppress(OSError):
+        return Path(path).read_text().splitlines()
+    return []
+
+
 def allow_files(wanted: int) -> None:
     """Raise the soft limit on open files towards what is wanted; over it, waiting sockets would become a queue."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

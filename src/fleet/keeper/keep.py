@@ -38,6 +38,7 @@ KILL_PAUSE, KILL_PASSES = 0.05, 40
 FREEZE_PASSES = 50
 LAST_DRAIN = 1.0
 LOOK_PAUSE = 30.0
+FIRST_WEIGHING, LAST_WEIGHING = 0.25, 30.0
 NEVER = float("inf")
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
 LINUX = os.path.exists("/proc/self/stat")
@@ -131,7 +132,7 @@ class Keeper:
 
     def __init__(self, spec: Spec, events: Events) -> None:
         self.spec, self.events = spec, events
-        self.tree, self.ladder = Tree(), Ladder()
+        self.tree, self.ladder, self.scales = Tree(), Ladder(), Scales()
         self.cause: str | None = None
         self.error: str | None = None
         self.started: float | None = None
@@ -186,6 +187,7 @@ class Keeper:
             now = time.monotonic()
             self._decide(now, supervisor)
             self.ladder.climb(now)
+            self.scales.weigh(now)
             self.events.flush(now)
             self._wait(now, supervisor)
         self._drain()
@@ -228,7 +230,7 @@ class Keeper:
 
     def _wait(self, now: float, supervisor: Supervisor) -> None:
         """Sleep until something is heard or something is due."""
-        due = [self.ladder.due, self.events.due]
+        due = [self.ladder.due, self.events.due, self.scales.due]
         if self.cause is None and self.tree.status is None:
             due += [self.began + self.spec.timeout, supervisor.due]
         pause = min(60.0, max(0.0, min(due) - now))
@@ -274,7 +276,7 @@ class Keeper:
             "ended": time.time(),
             "wall": time.monotonic() - self.began if ran else 0.0,
             "cpu": used.ru_utime + used.ru_stime,
-            "memory": used.ru_maxrss * (1024 if LINUX else 1),
+            "memory": max(self.scales.most, used.ru_maxrss * (1024 if LINUX else 1)),
             "stdout": self.outputs[0].kept if ran else 0,
             "stderr": self.outputs[1].kept if ran else 0,
             "dropped": sum(output.dropped for output in self.outputs),
@@ -304,6 +306,51 @@ class Ladder:
             self.due = now + pause
             return
         self.spent = True
+
+
+class Scales:
+    """The most memory that all processes of the agent had at a time, looked at now and then, and ever more seldom."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self.due = 0.0 if LINUX else NEVER
+        self._pause = FIRST_WEIGHING
+
+    def weigh(self, now: float) -> None:
+        if now < self.due:
+            return
+        self.most = max(self.most, weight())
+        self.due = now + self._pause
+        self._pause = min(LAST_WEIGHING, 2 * self._pause)
+
+
+def weight() -> int:
+    """Bytes that everything below us has in memory; what several share counts for each."""
+    pages, waiting = 0, children(os.getpid())
+    for pid in waiting:
+        waiting += children(pid)
+        pages += int((read_file(f"/proc/{pid}/statm").split() or [b"0", b"0"])[1])
+    return pages * resource.getpagesize()
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process, each of which belongs to the thread that made it."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    return [int(child) for thread in threads for child in read_file(f"/proc/{pid}/task/{thread}/children").split()]
+
+
+def read_file(path: str) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            return os.read(fd, CHUNK)
+        finally:
+            os.close(fd)
+    except OSError:
+        return b""
 
 
 class Events:
@@ -510,14 +557,7 @@ def descendants() -> dict[int, tuple[bytes, bytes]]:
 
 def look(pid: int) -> tuple[bytes, int, bytes]:
     """State, parent and birth of a process; nothing much when it is gone."""
-    try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-        try:
-            fields = os.read(fd, 1024).rpartition(b")")[2].split()
-        finally:
-            os.close(fd)
-    except OSError:
-        fields = []
+    fields = read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return (fields[0], int(fields[1]), fields[19]) if len(fields) > 19 else (b"X", -1, b"")
 
 

@@ -1,20 +1,24 @@
-"""Who may start now: a pure function of what is ready, what runs, and the limits."""
+"""Who may start now, and for what the others wait: a pure function of what is ready, what runs, and the rules."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 
 from fleet.core.task import Task
 from fleet.core.work import Attempt, Verdict
+from fleet.gates import Closed, Pause, Standing
+from fleet.gates.memory import Budget, Memory, short_of_memory
 
 LEAST_SHARE = 0.05
+STARTING = 60.0  # seconds in which an agent has not yet taken the memory that it will
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A ready task, and what it would run with."""
+    """A ready task, and what it would run with. `account` is the one it asks for, and then the one it gets."""
 
     task: Task
     coder: str
@@ -22,34 +26,140 @@ class Candidate:
     last: Attempt | None = None
     own_coder: bool = False
     own_model: bool = False
+    cwd: str | None = None
+    account: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """How many may run at once: in all, of a coder, of a model."""
+class Slots:
+    """How many may run at once: in all, of a coder, of a model, below a directory, with an account."""
 
     total: int
     coders: Mapping[str, int] = field(default_factory=dict)
     models: Mapping[str, int] = field(default_factory=dict)
+    projects: Mapping[str, int] = field(default_factory=dict)
+    accounts: Mapping[str, int] = field(default_factory=dict)
 
 
-def admit(candidates: Iterable[Candidate], running: Sequence[Attempt], room: Room, now: float) -> list[Candidate]:
-    """The candidates that may start, in their order. A coder that is full holds up nobody else."""
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Everything that has a say. `closed` holds back everybody; `accounts` are those of each coder, in their order."""
+
+    slots: Slots
+    closed: Closed | None = None
+    pauses: tuple[Pause, ...] = ()
+    accounts: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
+    budget: Budget = field(default_factory=lambda: Budget(Memory(None, None)))
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Those that may start, in their order; and why each of the others that were looked at may not."""
+
+    chosen: list[Candidate]
+    waiting: dict[str, Closed]
+
+
+def admit(candidates: Iterable[Candidate], running: Sequence[Attempt], rules: Rules, now: float) -> Admitted:
+    """Look at the candidates until every slot is taken. One that must wait holds up nobody else."""
+    hall = _Hall(rules, running, now)
     busy = {attempt.task for attempt in running}
-    coders = Counter(attempt.coder for attempt in running)
-    models = Counter(attempt.model for attempt in running)
-    chosen: list[Candidate] = []
+    found = Admitted([], {})
     for candidate in candidates:
-        if len(running) + len(chosen) >= room.total:
+        if hall.is_full:
             break
-        if candidate.task.id in busy or wait(candidate.last, now) > 0:
+        if candidate.task.id in busy:
             continue
-        if _full(candidate.coder, coders, room.coders) or _full(candidate.model, models, room.models):
-            continue
-        coders[candidate.coder] += 1
-        models[candidate.model] += 1
-        chosen.append(candidate)
-    return chosen
+        closed = hall.closed_for(candidate)
+        if isinstance(closed, Closed):
+            found.waiting[candidate.task.id] = closed
+        else:
+            found.chosen.append(hall.enter(replace(candidate, account=closed)))
+    return found
+
+
+class _Hall:
+    """Who is in already, counted as admission goes on."""
+
+    def __init__(self, rules: Rules, running: Sequence[Attempt], now: float) -> None:
+        self._rules, self._now = rules, now
+        self._count = len(running)
+        self._coders = Counter(attempt.coder for attempt in running)
+        self._models = Counter(attempt.model for attempt in running)
+        self._accounts = Counter((attempt.coder, attempt.account) for attempt in running)
+        self._projects = Counter(_project(attempt.cwd, rules.slots.projects) for attempt in running)
+        self._promised = sum(rules.budget.need(attempt.coder) for attempt in running)
+        young = [one for one in running if one.started is None or 0 <= now - one.started < STARTING]
+        self._starting = sum(rules.budget.need(attempt.coder) for attempt in young)
+
+    @property
+    def is_full(self) -> bool:
+        return self._count >= self._rules.slots.total
+
+    def closed_for(self, candidate: Candidate) -> Closed | str:
+        """Why a candidate must wait; or the account that it gets."""
+        return (
+            self._rules.closed
+            or _backoff(candidate.last, self._now)
+            or self._paused(candidate)
+            or self._no_slot(candidate)
+            or short_of_memory(self._rules.budget, candidate.coder, self._promised, self._starting)
+            or self._account(candidate)
+        )
+
+    def enter(self, candidate: Candidate) -> Candidate:
+        need = self._rules.budget.need(candidate.coder)
+        self._count += 1
+        self._coders[candidate.coder] += 1
+        self._models[candidate.model] += 1
+        self._accounts[candidate.coder, candidate.account or ""] += 1
+        self._projects[_project(candidate.cwd, self._rules.slots.projects)] += 1
+        self._promised += need
+        self._starting += need
+        return candidate
+
+    def _paused(self, candidate: Candidate) -> Closed | None:
+        found = (pause.closes(candidate.coder, candidate.cwd) for pause in self._rules.pauses)
+        return next((closed for closed in found if closed), None)
+
+    def _no_slot(self, candidate: Candidate) -> Closed | None:
+        slots, project = self._rules.slots, _project(candidate.cwd, self._rules.slots.projects)
+        for name, running, limits in (
+            (candidate.coder, self._coders[candidate.coder], slots.coders),
+            (candidate.model, self._models[candidate.model], slots.models),
+            (project, self._projects[project], slots.projects),
+        ):
+            if name is not None and name in limits and running >= limits[name]:
+                return Closed(f"waits for a slot: {running} of {limits[name]} run for {name}")
+        return None
+
+    def _account(self, candidate: Candidate) -> Closed | str:
+        """The account to use: the one it is pinned to; else that of its last attempt, whose session can be taken up
+        again; else the first that is free.
+        """
+        known = self._rules.accounts.get(candidate.coder) or (Standing(candidate.coder, ""),)
+        if candidate.account is not None:
+            known = tuple(one for one in known if one.account == candidate.account)
+            if not known:
+                return Closed(f"{candidate.coder} has no account {candidate.account}")
+        closed = {one.account: self._closed_account(one) for one in known}
+        free = [name for name, why in closed.items() if why is None]
+        if free:
+            return candidate.last.account if candidate.last and candidate.last.account in free else free[0]
+        return min((why for why in closed.values() if why), key=lambda why: why.until or float("inf"))
+
+    def _closed_account(self, standing: Standing) -> Closed | None:
+        running, most = self._accounts[standing.coder, standing.account], self._rules.slots.accounts
+        if standing.account in most and running >= most[standing.account]:
+            return Closed(f"waits for a slot: {running} of {most[standing.account]} run for {standing.who}")
+        if standing.probing and running and standing.closed(self._now) is None:
+            return Closed(f"{standing.who}: waits until one run gets through after: {standing.cause}")
+        return standing.closed(self._now)
+
+
+def _backoff(last: Attempt | None, now: float) -> Closed | None:
+    seconds = wait(last, now)
+    return Closed(f"tried again in {seconds:.0f} s", now + seconds) if seconds > 0 else None
 
 
 def wait(last: Attempt | None, now: float) -> float:
@@ -69,5 +179,7 @@ def short_of_disk(free: int, total: int, least: int) -> str | None:
     return None
 
 
-def _full(name: str | None, running: Counter[str | None] | Counter[str], limits: Mapping[str, int]) -> bool:
-    return name is not None and name in limits and running[name] >= limits[name]
+def _project(cwd: str | None, projects: Mapping[str, int]) -> str | None:
+    """The nearest directory with a limit of its own that a task works in."""
+    above = [name for name in projects if cwd and PurePath(cwd).is_relative_to(name)]
+    return max(above, key=len, default=None)

@@ -17,6 +17,7 @@ from fleet.supervisor.aside import aside
 from fleet.supervisor.follow import follow, note
 from fleet.supervisor.house import House
 from fleet.supervisor.prepare import prepare
+from fleet.supervisor.provider import conclude
 from fleet.supervisor.settle import decide, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import add_check, check, look_at, nothing, write_receipt
@@ -144,6 +145,7 @@ class Attempts:
         receipt = load_receipt(self._house.attempt_directory(attempt) / "receipt.json")
         if attempt.verdict is None:
             attempt = decide(self._house, attempt, receipt)
+            conclude(self._house, attempt)
             reopen(self._house, attempt)
             put_back(self._house, attempt)
             self._keep(attempt)

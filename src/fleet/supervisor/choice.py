@@ -20,6 +20,7 @@ class Choice:
     model: str | None
     own_coder: bool
     own_model: bool
+    account: str | None = None  # the one the task asks for
 
 
 def attempt_directory(home: Path, attempt: Attempt) -> Path:
@@ -27,11 +28,13 @@ def attempt_directory(home: Path, attempt: Attempt) -> Path:
 
 
 def choose(spec: Spec | None, run_coder: str | None, runtime: Runtime) -> Choice:
-    """Task, then `fleet run --coder`, then runtime.toml. The machine's model belongs to the machine's coder: another
-    coder without a model of its own uses that agent's own default.
+    """Task, then whose account it asks for, then `fleet run --coder`, then runtime.toml. The machine's model belongs to
+    the machine's coder: another coder without a model of its own uses that agent's own default.
     """
     own_coder = spec.coder if spec else None
     own_model = spec.model if spec else None
-    coder = own_coder or run_coder or runtime.coder
+    account = spec.account if spec else None
+    pinned = runtime.accounts.get(account or "")
+    coder = own_coder or (pinned.coder if pinned else None) or run_coder or runtime.coder
     inherited = runtime.model if coder == runtime.coder else None
-    return Choice(coder, own_model or inherited or None, own_coder is not None, own_model is not None)
+    return Choice(coder, own_model or inherited or None, own_coder is not None, own_model is not None, account)

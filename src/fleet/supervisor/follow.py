@@ -16,6 +16,7 @@ from fleet.core.work import Attempt, Ending, Event
 from fleet.evidence.journal import Journal
 from fleet.supervisor.aside import aside
 from fleet.supervisor.house import House
+from fleet.supervisor.provider import hear
 from fleet.supervisor.transcript import CHATTER, Told, Transcript, condense, fold
 
 Reader = Callable[[bytes], list[Event]]
@@ -80,6 +81,7 @@ def _digest(house: House, attempt: Attempt, read: Reader, piece: list[tuple[byte
         heard = replace(heard, last_event=house.now())
     for event, _ in events:
         heard = fold(heard, event)
+    hear(house, attempt, heard, [event for event, _ in events])
     return heard
 
 

@@ -29,6 +29,8 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
             check=receipt.check if receipt else None,
             error=attempt.error,
             question=_question(house, attempt, receipt),
+            limited=attempt.limited,
+            status=attempt.status,
             failures=ledger.failures(earlier),
             lost=ledger.lost(earlier),
             attempts=(attempt.limits or house.runtime.limits).attempts,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 from fleet import keeper
 from fleet.coders import Job, instructions
+from fleet.config.runtime_schema import AccountSettings
 from fleet.core.task import Task
 from fleet.core.work import Attempt, Ending, Verdict
+from fleet.evidence.ledger import PROVIDERS
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
@@ -18,6 +21,7 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     """How the agent is to be started, whole; and the attempt with the session that it goes on with, if there is one."""
     coder = house.find_coder(attempt.coder, house.runtime)
     declared = house.runtime.coders.get(attempt.coder)
+    account = house.runtime.accounts.get(attempt.account)
     earlier = house.earlier(attempt)
     session = session_of(attempt, earlier) if coder.can.resume else None
     prompt = _prompt(house, task, attempt, earlier, session)
@@ -28,8 +32,8 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
         argv=command.argv,
         env=agent_environment(
             house.environment,
-            declared.pass_env if declared else (),
-            dict(command.env) | (dict(declared.env) if declared else {}),
+            (*(declared.pass_env if declared else ()), *(account.pass_env if account else ())),
+            dict(command.env) | (dict(declared.env) if declared else {}) | _chosen(account),
             told(house, attempt),
         ),
         cwd=Path(attempt.cwd),
@@ -40,6 +44,12 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
         supervisor_lock=house.home / LOCK,
     )
     return resuming(attempt, earlier, session), begun
+
+
+def _chosen(account: AccountSettings | None) -> dict[str, str]:
+    """The variables that choose an account."""
+    given = account.env.items() if account else ()
+    return {name: os.path.expanduser(value) if value.startswith("~/") else value for name, value in given}
 
 
 def told(house: House, attempt: Attempt) -> dict[str, str]:
@@ -58,15 +68,17 @@ def marks(house: House, attempt: Attempt) -> dict[str, str]:
 
 
 def session_of(attempt: Attempt, earlier: list[Attempt]) -> str | None:
-    """The session to go on with: of the last attempt, when it was the same coder's in the same place.
+    """The session to go on with: of the last attempt, when it was the same coder's and account's in the same place.
 
-    One whose context was full is not resumed, and neither is one that was resumed and failed again.
+    One whose context was full is not resumed, and neither is one that was resumed and failed again, unless it was the
+    provider that failed; nor one in which no new turn began.
     """
     if not earlier:
         return None
     last = earlier[-1]
-    same = (last.coder, last.cwd) == (attempt.coder, attempt.cwd)
-    useless = last.ending is Ending.CONTEXT or (last.resumed and last.error is not None)
+    same = (last.coder, last.account, last.cwd) == (attempt.coder, attempt.account, attempt.cwd)
+    broken = last.resumed and (last.error is not None or not last.turned) and last.ending not in PROVIDERS
+    useless = last.ending is Ending.CONTEXT or broken
     return last.session if same and last.events > 0 and not useless else None
 
 

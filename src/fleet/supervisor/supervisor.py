@@ -13,16 +13,18 @@ from fleet.core import FleetError, NotFound
 from fleet.core.task import Status, Task
 from fleet.core.work import Attempt
 from fleet.engine.base import Engine
-from fleet.host.machine import disk
-from fleet.supervisor.admit import Candidate, Room, admit, short_of_disk, wait
+from fleet.gates import Closed
+from fleet.supervisor.admit import Admitted, Candidate, admit
 from fleet.supervisor.aside import aside
 from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import choose
 from fleet.supervisor.house import House
+from fleet.supervisor.rules import rules
 
 LOOK_EVERY = {"local": 5.0, "beads": 15.0}  # people ring when they add something; bd takes a second a call
 LOOK_SECONDS = 2.0
 AT_LEAST = 20
+LEAST_PAUSE = 0.05
 LET_GO = 2.0
 TIDY_EVERY = 3600.0
 FIRST_TIDY = 60.0
@@ -45,6 +47,7 @@ class Looked:
     chosen: list[Candidate]
     waiting: int
     soonest: float
+    closed: Closed | None = None  # what holds back everybody
 
 
 class Supervisor:
@@ -151,7 +154,8 @@ class Supervisor:
             if self._stopping.is_set() or len(self._running) >= self._house.runtime.max_concurrent:
                 return None
             looked = await aside(self._look)
-            for candidate in looked.chosen if self._has_disk() else ():
+            self._report(looked.closed)
+            for candidate in looked.chosen:
                 if self._stopping.is_set():
                     break
                 await self._begin(engine, candidate)
@@ -177,33 +181,35 @@ class Supervisor:
         elif change.changed:
             self._house.log.say("settings taken", max_concurrent=change.after.max_concurrent)
 
-    def _has_disk(self) -> bool:
-        free, total = disk(self._house.home)
-        hindrance = short_of_disk(free, total, self._house.runtime.min_free_disk) or ""
+    def _report(self, closed: Closed | None) -> None:
+        """Say what holds back everybody, when that changes."""
+        hindrance = closed.cause if closed else ""
         if hindrance != self._hindrance:
             self._hindrance = hindrance
             self._house.log.say(
                 "claims stopped" if hindrance else "claims go on", level="warning", cause=hindrance or None
             )
-        return not hindrance
 
     def _look(self) -> Looked:
         """Ask the tracker what is ready, in growing bites until enough is found that may start."""
-        running, now = list(self._running.values()), self._house.now()
-        limit = AT_LEAST + 2 * (self._house.runtime.max_concurrent - len(running))
+        house, running, now = self._house, list(self._running.values()), self._house.now()
+        runtime = house.runtime
+        limit = AT_LEAST + 2 * (runtime.max_concurrent - len(running))
+        law = rules(house.home, runtime, now)
         while True:
-            tasks = self._house.tracker.ready(limit)
-            lasts = self._house.ledger.last_of([task.id for task in tasks])
-            chosen = admit(self._candidates(tasks, lasts), running, self._room(), now)
-            if chosen or len(tasks) < limit:
+            tasks = house.tracker.ready(limit, runtime.ageing)
+            lasts = house.ledger.last_of([task.id for task in tasks])
+            found = admit(self._candidates(tasks, lasts), running, law, now)
+            if found.chosen or law.closed or len(tasks) < limit:
                 break
             limit *= 4
-        waits = [seconds for last in lasts.values() if (seconds := wait(last, now)) > 0]
-        return Looked(chosen, len(tasks), min([*waits, LOOK_EVERY.get(self._house.tracker.name, LOOK_SECONDS)]))
+        return Looked(found.chosen, len(tasks), self._soonest(found, now), law.closed)
 
-    def _room(self) -> Room:
-        runtime = self._house.runtime
-        return Room(runtime.max_concurrent, runtime.concurrent_coders, runtime.concurrent_models)
+    def _soonest(self, found: Admitted, now: float) -> float:
+        """Seconds until somebody who waits now may be let in, as far as that is known."""
+        known = [closed.until - now for closed in found.waiting.values() if closed.until is not None]
+        usual = LOOK_EVERY.get(self._house.tracker.name, LOOK_SECONDS)
+        return max(LEAST_PAUSE, min([*known, usual]))
 
     def _candidates(self, tasks: Sequence[Task], lasts: dict[str, Attempt]) -> Iterator[Candidate]:
         for task in tasks:
@@ -213,7 +219,10 @@ class Supervisor:
                 spec = None  # it is claimed all the same, and fails with the reason
             choice = choose(spec, self._house.coder, self._house.runtime)
             last = lasts.get(task.id)
-            yield Candidate(task, choice.coder, choice.model, last, choice.own_coder, choice.own_model)
+            yield Candidate(
+                task, choice.coder, choice.model, last, choice.own_coder, choice.own_model,
+                spec.cwd if spec else None, choice.account,
+            )  # fmt: skip
 
     async def _begin(self, engine: Engine, candidate: Candidate) -> None:
         """Claim one task and begin an attempt at it: first the tracker, then the ledger, then the engine."""
@@ -223,7 +232,14 @@ class Supervisor:
             return
         self._running[attempt.id] = attempt
         self._attempts.current[attempt.id] = attempt
-        self._house.log.say("claimed", task=task, attempt=attempt.id, coder=attempt.coder, model=attempt.model)
+        self._house.log.say(
+            "claimed",
+            task=task,
+            attempt=attempt.id,
+            coder=attempt.coder,
+            model=attempt.model,
+            account=attempt.account or None,
+        )
         await self._carry(engine, attempt.id)
 
     def _claim(self, candidate: Candidate) -> Attempt | None:
@@ -244,6 +260,7 @@ class Supervisor:
             created=house.now(),
             own_coder=candidate.own_coder,
             own_model=candidate.own_model,
+            account=candidate.account or "",
         )
         return house.ledger.begin(first)
 

@@ -84,8 +84,12 @@ def condense(events: Sequence[Told]) -> list[Told]:
     return found
 
 
+TURNS = {EventKind.SAID, EventKind.TOOL_CALLED, EventKind.USAGE}  # only a model that answered makes an agent do these
+
+
 def fold(known: Attempt, event: Event) -> Attempt:
     """What an event adds to what is known of an attempt."""
+    known = _provider(known, event)
     match event.kind:
         case EventKind.SESSION:
             return replace(
@@ -104,6 +108,17 @@ def fold(known: Attempt, event: Event) -> Attempt:
             return replace(known, error=clean(event.text or "it did not say what", 500))
         case _:
             return known
+
+
+def _provider(known: Attempt, event: Event) -> Attempt:
+    """What an event says of whoever serves the model: it answers, it refuses, a window of it is used up."""
+    if event.status is not None:
+        known = replace(known, status=event.status)
+    if event.window is not None and event.window.exhausted and not known.limited:
+        known = replace(known, limited=True)
+    if event.kind in TURNS and not known.turned:
+        known = replace(known, turned=True)
+    return known
 
 
 def _used(attempt: Attempt, usage: Usage, spent: float | None) -> Attempt:

@@ -10,6 +10,7 @@ from fleet.evidence.receipt import Check, Process, Result
 
 LONGEST_WAIT = 600.0
 MOST_LOST = 20
+REFUSED_PAUSE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Facts:
     check: Check | None = None
     error: str | None = None
     question: str | None = None
+    limited: bool = False  # the agent says that a window of the provider's is used up
+    status: int | None = None  # what the provider last refused a request with
     failures: int = 0  # in a row, before this one
     lost: int = 0  # in a row, before this one
     attempts: int = 3
@@ -46,7 +49,7 @@ def judge(facts: Facts) -> Judged:
             return Judged(ending, Verdict.CANCELLED, cause)
         case Ending.QUESTION:
             return Judged(ending, Verdict.ASKED, cause)
-        case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT:
+        case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT | Ending.RATE_LIMITED | Ending.TURNED_AWAY:
             return _nobodys_fault(facts, ending, cause)
         case Ending.NOT_STARTED:
             return Judged(ending, Verdict.FAILED, cause)
@@ -57,7 +60,11 @@ def judge(facts: Facts) -> Judged:
 
 
 def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
-    """Try again without counting it: at once the first time, since twice in a row may be a broken machine."""
+    """Try again without counting it: at once the first time, since twice in a row may be a broken machine. What a
+    provider turned away is held back by its account's gate, for as long as that takes.
+    """
+    if ending in (Ending.RATE_LIMITED, Ending.TURNED_AWAY):
+        return Judged(ending, Verdict.RETRY, cause, REFUSED_PAUSE if ending is Ending.TURNED_AWAY else 0.0)
     if facts.lost + 1 >= MOST_LOST:
         return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
     again = facts.lost > 0 and ending is not Ending.CONTEXT
@@ -86,13 +93,8 @@ def ended(facts: Facts) -> tuple[Ending, str]:
 
 
 def _exited(facts: Facts) -> tuple[Ending, str]:
-    process = facts.process
-    if process.signal is not None:
-        return Ending.CRASHED, f"the agent was ended by signal {process.signal}"
-    if process.code != 0:
-        return Ending.CRASHED, f"the agent exited with {process.code}{_because(facts.error)}"
-    if facts.error is not None:
-        return Ending.CRASHED, f"the agent exited with 0 and reported a failure{_because(facts.error)}"
+    if facts.process.signal is not None or facts.process.code != 0 or facts.error is not None:
+        return _crashed(facts)
     if facts.question is not None:
         return Ending.QUESTION, facts.question
     if facts.result is not None and facts.result.effect is False:
@@ -102,6 +104,25 @@ def _exited(facts: Facts) -> tuple[Ending, str]:
     if facts.check is not None and not facts.check.passed:
         return Ending.FINISHED, f"the check failed: {facts.check.cause}"
     return Ending.FINISHED, done(facts.result)
+
+
+def _crashed(facts: Facts) -> tuple[Ending, str]:
+    """Why the agent did not come to its own end; a provider that turned it away is not its fault."""
+    process = facts.process
+    if process.signal is not None:
+        return Ending.CRASHED, f"the agent was ended by signal {process.signal}"
+    if facts.error is not None and facts.limited:
+        return Ending.RATE_LIMITED, f"the provider's limit is reached: {facts.error}"
+    if facts.error is not None and is_refusal(facts.status):
+        return Ending.TURNED_AWAY, f"the provider answered {facts.status}: {facts.error}"
+    if process.code != 0:
+        return Ending.CRASHED, f"the agent exited with {process.code}{_because(facts.error)}"
+    return Ending.CRASHED, f"the agent exited with 0 and reported a failure{_because(facts.error)}"
+
+
+def is_refusal(status: int | None) -> bool:
+    """Whether a provider's answer says nothing about the work: not allowed in, too much, or out of order."""
+    return status is not None and (status in (401, 403, 429) or 500 <= status < 600)
 
 
 def last_question(text: str) -> str | None:

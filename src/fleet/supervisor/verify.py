@@ -84,7 +84,9 @@ def _checked(command: str, seen: keeper.Exit, directory: Path) -> Check:
 def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
     directory = house.attempt_directory(attempt)
     seen = keeper.Hold(directory).exit
-    ended = replace(attempt, ended=attempt.ended or (seen.ended if seen else house.now()))
+    ended = replace(
+        attempt, ended=attempt.ended or (seen.ended if seen else house.now()), memory=(seen and seen.memory) or None
+    )
     save(directory / "receipt.json", Receipt(ended, process_of(attempt, directory), result))
     return ended
 

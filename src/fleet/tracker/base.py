@@ -29,8 +29,10 @@ class Tracker(Protocol):
     def unfinished(self) -> list[Task]:
         """Every task that is not closed."""
 
-    def ready(self, limit: int | None = None) -> list[Task]:
-        """Open tasks that wait for nothing: the most urgent first, then the oldest."""
+    def ready(self, limit: int | None = None, ageing: float | None = None) -> list[Task]:
+        """Open tasks that wait for nothing: the most urgent first, then the oldest. With `ageing`, a task counts as one
+        priority more urgent for each time so many seconds have passed since it was written down.
+        """
 
     def claim(self, task: str, actor: str) -> bool:
         """Take an open task; of several who try, exactly one gets True. Whoever holds it gets True again."""
@@ -53,6 +55,11 @@ class Tracker(Protocol):
     def comment(self, task: str, text: str, author: str) -> None: ...
 
     def comments(self, task: str) -> list[Comment]: ...
+
+
+def urgency(task: Task, ageing: float | None, now: float) -> float:
+    """Lower is sooner. A clock that was set back makes nothing less urgent than it was."""
+    return task.priority - (max(0.0, now - task.created) / ageing if ageing else 0.0)
 
 
 def is_done(task: Task) -> bool:

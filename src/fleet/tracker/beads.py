@@ -15,7 +15,7 @@ from fleet.core.text import clean
 from fleet.host import files
 from fleet.host import run as host
 from fleet.tracker import envelope, reserve, words
-from fleet.tracker.base import Tracker, circle
+from fleet.tracker.base import Tracker, circle, urgency
 
 PROGRAM = "bd"
 PREFIX = "fleet"
@@ -127,13 +127,14 @@ class Beads:
     def unfinished(self) -> list[Task]:
         return [task for task in self.all() if task.status is not Status.CLOSED]
 
-    def ready(self, limit: int | None = None) -> list[Task]:
+    def ready(self, limit: int | None = None, ageing: float | None = None) -> list[Task]:
         """What bd calls ready and nobody is assigned to, but for epics, and for what waits on a cancelled task."""
         found = self._issues("ready", "--limit=0", "--unassigned", "--exclude-type=epic")
         needed = {needs for issue in found for needs in issue.task.after if TASK_ID.match(needs)}
         others = {task.id: task for task in self._some(needed)} if needed else {}
         free = [task for task in envelope.tasks(found, others) if task.status is Status.OPEN and not task.waits_for]
-        return sorted(free, key=lambda task: (task.priority, *_age(task)))[:limit]
+        now = time.time()
+        return sorted(free, key=lambda task: (urgency(task, ageing, now), *_age(task)))[:limit]
 
     def claim(self, task: str, actor: str) -> bool:
         self._must_be(task)

@@ -59,7 +59,11 @@ ONE = _TASKS + "WHERE t.id = :task"
 ALL = _TASKS + "ORDER BY t.number"
 UNFINISHED = _TASKS + "WHERE t.status != 'closed' ORDER BY t.number"
 READY = (
-    _TASKS + "WHERE t.status = 'open' AND ifnull(needs, '') NOT GLOB '*!*' ORDER BY t.priority, t.number LIMIT :limit"
+    _TASKS
+    + """
+    WHERE t.status = 'open' AND ifnull(needs, '') NOT GLOB '*!*'
+    ORDER BY t.priority - max(0, :now - t.created) / :ageing, t.number LIMIT :limit
+"""
 )
 LAST = "SELECT coalesce(max(number), 0) FROM tasks"
 EXISTS = "SELECT 1 FROM tasks WHERE id = :task"
@@ -123,8 +127,9 @@ class Local:
     def unfinished(self) -> list[Task]:
         return self._list(UNFINISHED)
 
-    def ready(self, limit: int | None = None) -> list[Task]:
-        return self._list(READY, limit=-1 if limit is None else limit)
+    def ready(self, limit: int | None = None, ageing: float | None = None) -> list[Task]:
+        never = float("inf")
+        return self._list(READY, limit=-1 if limit is None else limit, now=time.time(), ageing=ageing or never)
 
     def claim(self, task: str, actor: str) -> bool:
         return self._change(CLAIM, task, actor=actor)
@@ -165,7 +170,7 @@ class Local:
                 db.execute(DEPEND, {"task": task, "needs": needs})
             return _one(db, task)
 
-    def _list(self, question: str, **facts: int) -> list[Task]:
+    def _list(self, question: str, **facts: float) -> list[Task]:
         with database.reading(self._file, SCHEMA, self._patience) as db:
             return [_task(row) for row in db.execute(question, facts)]
 

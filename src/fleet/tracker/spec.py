@@ -55,6 +55,7 @@ def parse(found: dict[str, Any], where: str) -> Spec:
         timeout=_given(found, "timeout", where, _is_positive, "a number of seconds over 0"),
         attempts=_given(found, "attempts", where, _is_count, "a whole number over 0"),
         output=_given(found, "output", where, _is_count, "a whole number of bytes over 0"),
+        account=_given(found, "account", where, _is_word, "a name"),
     )
 
 

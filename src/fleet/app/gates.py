@@ -1,0 +1,98 @@
+"""What holds tasks back, for people: pause and resume, and what is known of providers' windows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.app.home import SETTINGS, ensure_home, wake
+from fleet.config import runtime as settings
+from fleet.core import BadConfig
+from fleet.core.text import clean, has_controls, nearest
+from fleet.gates import Book, Pause, Pauses, Scope, Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One window of one account, as the agents last told of it. What they did not tell is None."""
+
+    coder: str
+    account: str
+    window: str | None
+    used_pct: float | None
+    resets: float | None
+    told: float | None
+    closed_until: float | None
+    cause: str
+
+
+def pause(coder: str | None, project: Path | None, reason: str) -> Pause:
+    """Start nothing more of what is named, or nothing at all; what runs goes on."""
+    home = ensure_home()
+    if has_controls(reason) or len(reason) > 500:
+        raise BadConfig("the reason must be one short line")
+    scope, name = _named(home, coder, project)
+    made = Pause(scope, name, time.time(), reason)
+    Pauses(home).pause(made)
+    wake(home)
+    return made
+
+
+def resume(coder: str | None, project: Path | None) -> tuple[Scope, str, int]:
+    """Let what is named go on, or everything; how many pauses were ended."""
+    home = ensure_home()
+    scope = _scope(coder, project)
+    name = coder or (str(project.absolute()) if project else "")
+    ended = Pauses(home).resume(scope, name)
+    wake(home)
+    return scope, name, ended
+
+
+def paused() -> list[Pause]:
+    return Pauses(ensure_home()).all()
+
+
+def quota() -> list[Quota]:
+    """Every window that was ever heard of, and every account that is declared."""
+    home, now = ensure_home(), time.time()
+    known = {(one.coder, one.account): one for one in Book(home).all()}
+    for name, account in settings.read(home / SETTINGS).accounts.items():
+        known.setdefault((account.coder, name), Standing(account.coder, name))
+    return [quota for standing in known.values() for quota in _windows(standing, now)]
+
+
+def _windows(standing: Standing, now: float) -> list[Quota]:
+    closed = standing.closed(now)
+    until, cause = (closed.until, standing.cause) if closed else (None, "")
+    who = (standing.coder, standing.account)
+    windows = [
+        Quota(*who, one.name, _current(one.used, one.resets, now), one.resets, standing.told, until, cause)
+        for one in standing.windows.values()
+    ]
+    return windows or [Quota(*who, None, None, None, standing.told, until, cause)]
+
+
+def _current(used: float | None, resets: float | None, now: float) -> float | None:
+    """What is used of a window; unknown once it has reset and nobody has told since."""
+    return None if resets is not None and resets <= now else used
+
+
+def _named(home: Path, coder: str | None, project: Path | None) -> tuple[Scope, str]:
+    scope = _scope(coder, project)
+    if coder is not None:
+        known = settings.read(home / SETTINGS).known_coders
+        if coder not in known:
+            raise BadConfig(f"there is no coder {clean(coder)!r}{nearest(coder, known)}", hint="fleet config show")
+        return scope, coder
+    if project is not None:
+        if not project.is_dir():
+            raise BadConfig(f"the directory {clean(str(project))} does not exist", hint="fleet tasks")
+        return scope, str(project.absolute())
+    return scope, ""
+
+
+def _scope(coder: str | None, project: Path | None) -> Scope:
+    if coder is not None and project is not None:
+        raise BadConfig("--coder and --project are two pauses", hint="call it twice")
+    return Scope.CODER if coder is not None else Scope.PROJECT if project is not None else Scope.ALL

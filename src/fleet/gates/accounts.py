@@ -1,0 +1,127 @@
+"""What providers allow, account by account: windows that run dry, and answers that nobody gets through.
+
+What an agent said is kept as it was said, and never believed beyond reason: a reset that lies in the past, or weeks
+away, is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from fleet.core.text import clean
+from fleet.core.work import Window
+from fleet.gates.base import Closed
+from fleet.host import database
+
+STORM, WITHIN = 3, 60.0  # so many refusals in so many seconds are no accident
+PAUSE, LONGEST_PAUSE = 60.0, 600.0
+LONGEST_WINDOW = 8 * 86_400.0
+UNKNOWN_RESET = 300.0
+MOST_WINDOWS = 10
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS accounts (
+    coder TEXT NOT NULL, account TEXT NOT NULL, facts TEXT NOT NULL, PRIMARY KEY (coder, account)
+) WITHOUT ROWID;
+"""
+ONE = "SELECT facts FROM accounts WHERE coder = :coder AND account = :account"
+ALL = "SELECT facts FROM accounts ORDER BY coder, account"
+SAVE = "INSERT INTO accounts VALUES (:coder, :account, :facts) ON CONFLICT DO UPDATE SET facts = :facts"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The provider turned a run away."""
+
+    at: float
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of one account of a coder; the account without a name is the agent's own login."""
+
+    coder: str
+    account: str
+    windows: dict[str, Window] = field(default_factory=dict)
+    told: float | None = None  # when a window was last heard of
+    refusals: tuple[Refusal, ...] = ()
+    pauses: int = 0  # in a row
+    closed_until: float = 0.0
+    cause: str = ""
+    probing: bool = False  # until one run gets through, no second one is started
+
+    def closed(self, now: float) -> Closed | None:
+        """Why nothing may start with this account now. A clock that was set back ends the wait."""
+        if not now < self.closed_until <= now + LONGEST_WINDOW:
+            return None
+        return Closed(f"{self.who}: {self.cause}", self.closed_until)
+
+    @property
+    def who(self) -> str:
+        return f"{self.coder} ({self.account})" if self.account else self.coder
+
+
+def hear(known: Standing, window: Window, now: float) -> Standing:
+    """An agent told of a window. One that is used up closes the account until it resets."""
+    name = clean(window.name, 40)
+    windows = known.windows | {name: replace(window, name=name)}
+    heard = replace(known, windows=dict(list(windows.items())[-MOST_WINDOWS:]), told=now)
+    if not window.exhausted:
+        return heard
+    reset = _believable(window.resets, now)
+    if reset is None:
+        return replace(
+            heard, closed_until=now + UNKNOWN_RESET, cause=f"{name} limit reached, reset unknown", probing=True
+        )
+    return replace(heard, closed_until=max(known.closed_until, reset), cause=f"{name} limit reached")
+
+
+def refuse(known: Standing, status: int, now: float) -> Standing:
+    """A run ended because the provider turned it away. Several in a minute, or one on probation, are a storm."""
+    recent = (*(one for one in known.refusals if 0 <= now - one.at < WITHIN), Refusal(now, status))
+    if len(recent) < STORM and not known.probing:
+        return replace(known, refusals=recent)
+    if now < known.closed_until:  # those that were on their way when it closed
+        return known
+    pause = min(LONGEST_PAUSE, PAUSE * 2 ** min(known.pauses, 10))
+    said = f"the provider answered {status} again" if known.probing else f"{len(recent)} runs got {status} in a minute"
+    return replace(known, refusals=(), pauses=known.pauses + 1, closed_until=now + pause, cause=said, probing=True)
+
+
+def work(known: Standing) -> Standing:
+    """A run got through: a model answered."""
+    return replace(known, refusals=(), pauses=0, probing=False)
+
+
+def _believable(reset: float | None, now: float) -> float | None:
+    return reset if reset is not None and now < reset <= now + LONGEST_WINDOW else None
+
+
+class Book:
+    """The standing of every account, in fleet.db. Only the supervisor writes it."""
+
+    def __init__(self, home: Path) -> None:
+        self._file = database.path(home)
+
+    def all(self) -> list[Standing]:
+        with database.reading(self._file, SCHEMA) as db:
+            return [_read(row[0]) for row in db.execute(ALL)]
+
+    def change(self, coder: str, account: str, change: Callable[[Standing], Standing]) -> Standing:
+        """Know something new of an account."""
+        key = {"coder": coder, "account": account}
+        with database.changing(self._file, SCHEMA) as db:
+            row = db.execute(ONE, key).fetchone()
+            before = _read(row[0]) if row else Standing(coder, account)
+            after = change(before)
+            if after != before:
+                db.execute(SAVE, key | {"facts": msgspec.json.encode(after).decode()})
+        return after
+
+
+def _read(facts: str) -> Standing:
+    return msgspec.json.decode(facts, type=Standing)

@@ -1,0 +1,45 @@
+"""What an attempt teaches about its provider's account, and about the memory that such agents use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+
+from fleet.core import Unavailable
+from fleet.core.work import Attempt, Ending, Event
+from fleet.gates import Book, Needs, accounts
+from fleet.supervisor.house import House
+
+
+def hear(house: House, before: Attempt, after: Attempt, events: Sequence[Event]) -> None:
+    """While it works: windows that the agent told of, and that a model answered. Nothing stops for want of a note."""
+    book, now = Book(house.home), house.now()
+    with suppress(Unavailable):
+        for window in [event.window for event in events if event.window is not None]:
+            known = book.change(after.coder, after.account, partial(accounts.hear, window=window, now=now))
+            if window.exhausted:
+                _say(house, after, known, now)
+        if after.turned and not before.turned:
+            book.change(after.coder, after.account, accounts.work)
+            if after.resumed:
+                house.log.say("turn began", task=after.task, attempt=after.id, session=after.session)
+
+
+def conclude(house: House, attempt: Attempt) -> None:
+    """When it ended: whether the provider turned it away, and how much memory it took."""
+    with suppress(Unavailable):
+        if attempt.memory:
+            Needs(house.home).note(attempt.coder, attempt.memory)
+        if attempt.ending is Ending.TURNED_AWAY and attempt.status is not None:
+            status, now = attempt.status, house.now()
+            refuse = partial(accounts.refuse, status=status, now=now)
+            known = Book(house.home).change(attempt.coder, attempt.account, refuse)
+            _say(house, attempt, known, now)
+
+
+def _say(house: House, attempt: Attempt, known: accounts.Standing, now: float) -> None:
+    closed = known.closed(now)
+    if closed is not None:
+        facts = {"coder": known.coder, "account": known.account or None, "until": closed.until, "cause": closed.cause}
+        house.log.say("account closed", task=attempt.task, level="warning", **facts)

@@ -1,0 +1,42 @@
+"""The rules of this moment: from the settings, from what people paused, from what providers said, from the machine."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from fleet.config.runtime import Runtime
+from fleet.gates import Book, Closed, Needs, Pauses, Standing
+from fleet.gates.memory import Budget, Memory
+from fleet.gates.quiet import quiet
+from fleet.host import machine
+from fleet.supervisor.admit import Rules, Slots, short_of_disk
+
+
+def rules(home: Path, runtime: Runtime, now: float) -> Rules:
+    """Whoever looks at the same moment gets the same rules: nothing of this is only in a supervisor's memory."""
+    at_once = runtime.concurrent
+    total, available, pressure = machine.memory()
+    return Rules(
+        slots=Slots(runtime.max_concurrent, at_once.coders, at_once.models, at_once.projects, at_once.accounts),
+        closed=_disk(home, runtime) or quiet(runtime.quiet_hours, datetime.fromtimestamp(now)),
+        pauses=tuple(Pauses(home).all()),
+        accounts=_accounts(runtime, Book(home).all()),
+        budget=Budget(Memory(total, available, pressure), runtime.memory, Needs(home).all(), runtime.agent_memory),
+    )
+
+
+def _disk(home: Path, runtime: Runtime) -> Closed | None:
+    short = short_of_disk(*machine.disk(home), runtime.min_free_disk)
+    return Closed(short) if short else None
+
+
+def _accounts(runtime: Runtime, book: list[Standing]) -> dict[str, tuple[Standing, ...]]:
+    """The accounts of each coder as they are declared; a coder without any has its own login."""
+    known = {(standing.coder, standing.account): standing for standing in book}
+    found: dict[str, tuple[Standing, ...]] = {}
+    for name, account in runtime.accounts.items():
+        standing = known.get((account.coder, name)) or Standing(account.coder, name)
+        found[account.coder] = (*found.get(account.coder, ()), standing)
+    own = {standing.coder: (standing,) for standing in book if not standing.account}
+    return own | found
