@@ -59,8 +59,7 @@ def prepare(source: bytes, path: Path, form: str | None, new: NewTask, spec: Spe
     desk = tracker.open(home, settings.tracker)
     text = _text(source, path)
     plan = read(text, form or form_of(path.suffix, text), new, spec)
-    keys = {task.key for task in plan.tasks}
-    problems = [*plan.problems, *_misfits(plan, settings.known_coders, desk), *_unknown(plan, keys, desk)]
+    problems = [*plan.problems, *_misfits(plan, settings.known_coders, desk), *_unknown(plan, desk)]
     ordered: list[Planned] = []
     try:
         ordered = order(plan.tasks)
@@ -78,17 +77,21 @@ def would_add(checked: Checked) -> list[Added]:
     return [_added(task, None, task.new.after) for task in checked.ordered]
 
 
-def put(checked: Checked) -> Iterator[Added]:
+def put(checked: Checked, told: Callable[[Added], None]) -> list[Added]:
     """Add the tasks one by one, what others wait for first. When one cannot be added, the rest is kept in a file."""
     ids: dict[str, str] = {}
-    for n, task in enumerate(checked.ordered):
-        after = tuple(dict.fromkeys(ids.get(name, name) for name in task.new.after))
-        try:
-            made = checked.desk.add(replace(task.new, after=after), _record(checked.home, task.spec))
-        except (FleetError, OSError, KeyboardInterrupt) as stopped:
-            raise _stopped(checked, n, ids, stopped) from stopped
-        ids[task.key] = made.id
-        yield _added(task, made.id, after)
+    made: list[Added] = []
+    try:
+        for task in checked.ordered:
+            after = tuple(dict.fromkeys(ids.get(name, name) for name in task.new.after))
+            id = checked.desk.add(replace(task.new, after=after), _record(checked.home, task.spec)).id
+            ids[task.key] = id
+            made.append(_added(task, id, after))
+            told(made[-1])
+    except (FleetError, OSError, KeyboardInterrupt) as stopped:
+        wake(checked.home)
+        raise _stopped(checked, ids, stopped) from stopped
+    return made
 
 
 def ring(checked: Checked) -> bool:
@@ -131,8 +134,9 @@ def _misfits(plan: Plan, coders: list[str], desk: Tracker) -> Iterator[Problem]:
             yield problem(task.line, f"the directory {clean(cwd)} does not exist")
 
 
-def _unknown(plan: Plan, keys: set[str], desk: Tracker) -> Iterator[Problem]:
+def _unknown(plan: Plan, desk: Tracker) -> Iterator[Problem]:
     """What tasks wait for that is neither in the plan nor in the queue, which is asked once, and only if it must be."""
+    keys = dict.fromkeys(task.key for task in plan.tasks)
     outside = [(task, name) for task in plan.tasks for name in task.new.after if name not in keys]
     known = {task.id for task in desk.all()} if outside else set()
     missing = [(task, name) for task, name in outside if name not in known]
@@ -150,21 +154,20 @@ def _name(task: Planned) -> str:
     return f"line {task.line}" if task.key.startswith("#") else task.key
 
 
-def _stopped(checked: Checked, n: int, ids: dict[str, str], problem: BaseException) -> FleetError:
-    """What was added, what was not, and the file to go on with."""
-    wake(checked.home)
-    failed = checked.ordered[n]
+def _stopped(checked: Checked, ids: dict[str, str], problem: BaseException) -> FleetError:
+    """What was added, what was not and why, and the file to go on with."""
     why = problem.message if isinstance(problem, FleetError) else str(problem) or "stopped by hand"
-    unsure = "" if isinstance(problem, BadConfig) else "\nit may be there all the same, look first: fleet tasks"
-    said = f"{_name(failed)} was not added: {why}{unsure}\n{n} of {len(checked.ordered)} tasks were added"
-    told = f"{said}: {', '.join(ids.values())}" if ids else said
-    rest = [_said(task, ids) for task in checked.ordered[n:]]
+    rest = checked.ordered[len(ids) :]
+    said = f"{why}\n{len(ids)} of {len(checked.ordered)} tasks were added{': ' * bool(ids)}{', '.join(ids.values())}"
+    if not rest:
+        return FleetError(said, hint="fleet tasks")
+    said += f"\nthe next was {_name(rest[0])}, {clean(rest[0].new.title, 80)!r}; look whether it is there: fleet tasks"
     path = checked.home / f"plan-{time.time_ns()}.json"
     try:
-        files.write(path, json.dumps(rest, indent=2).encode(), files.PRIVATE)
+        files.write(path, json.dumps([_said(task, ids) for task in rest], indent=2).encode(), files.PRIVATE)
     except OSError as full:
-        return FleetError(f"{told}\nthe others could not be kept in {path}: {full.strerror}", hint="fleet tasks")
-    return FleetError(told, hint=f"the others are in a file: fleet add --file {path}")
+        return FleetError(f"{said}\nthe others could not be kept in {path}: {full.strerror}", hint="fleet tasks")
+    return FleetError(said, hint=f"add the others, which are kept in a file: fleet add --file {path}")
 
 
 def _said(task: Planned, ids: dict[str, str]) -> dict[str, object]:

@@ -29,7 +29,8 @@ def add_file(
     _tell_done(checked.plan.done)
     made = would_add(checked) if dry_run else _add(checked, as_json)
     if as_json:
-        data(sorted(made, key=lambda one: places[one.key]) if (places := _places(checked)) else [])
+        places = {task.key: n for n, task in enumerate(checked.plan.tasks)}
+        data(sorted(made, key=lambda one: places[one.key]))
     elif dry_run:
         for one in made:
             click.echo(_line(one.key, one))
@@ -38,18 +39,10 @@ def add_file(
 
 
 def _add(checked: Checked, as_json: bool) -> list[Added]:
-    made = []
-    for one in put(checked):
-        made.append(one)
-        if not as_json:
-            click.echo(_line(one.id or "", one))
+    made = put(checked, (lambda _: None) if as_json else (lambda one: click.echo(_line(one.id or "", one))))
     if made and not ring(checked) and not as_json:
         talk("  no supervisor runs; start one: fleet run")
     return made
-
-
-def _places(checked: Checked) -> dict[str, int]:
-    return {task.key: n for n, task in enumerate(checked.plan.tasks)}
 
 
 def _line(name: str, one: Added) -> str:
