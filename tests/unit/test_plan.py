@@ -127,6 +127,18 @@ def test_a_task_waits_for_those_nested_in_it_and_they_for_what_it_waits_for() ->
     }
 
 
+def test_a_nested_task_is_as_urgent_and_worked_on_where_and_by_whom_the_one_around_it_is() -> None:
+    text = """\
+- [ ] a (priority: 0; cwd: sub; coder: claude; model: big; check: make; timeout: 5s; attempts: 1)
+  - [x] b
+    - [ ] c
+  - [ ] d (priority: 4; cwd: /other)
+"""
+    _, c, d = tasks(text)
+    assert (c.new.priority, c.spec) == (0, Spec("/work/sub", "claude", "big", timeout=60.0))
+    assert (d.new.priority, d.spec.cwd) == (4, "/other")
+
+
 def test_a_task_may_name_what_is_nested_in_it() -> None:
     assert waits("- [ ] a (id: a; after: b)\n  - [ ] b (id: b)") == {"a": ("b",), "b": ()}
 

@@ -104,12 +104,20 @@ def build(found: Found, new: NewTask, spec: Spec) -> Plan:
     keys = [_key(entry, n, problems) for n, entry in enumerate(entries)]
     problems += _twice(entries, keys)
     waits = _waits(entries, keys, problems)
-    tasks = [
-        Planned(key, entry.line, _new(entry, after, new, problems), _spec(entry, spec, problems))
-        for entry, key, after in zip(entries, keys, waits, strict=True)
-        if not entry.done
-    ]
-    return Plan(tuple(tasks), tuple(entry.line for entry in entries if entry.done), tuple(problems))
+    built: list[Planned] = []
+    for n, entry in enumerate(entries):
+        priority, base = _passed_on(None if entry.parent is None else built[entry.parent], new, spec)
+        words = _new(entry, waits[n], priority, problems)
+        built.append(Planned(keys[n], entry.line, words, _spec(entry, base, problems)))
+    tasks = tuple(task for task, entry in zip(built, entries, strict=True) if not entry.done)
+    return Plan(tasks, tuple(entry.line for entry in entries if entry.done), tuple(problems))
+
+
+def _passed_on(around: Planned | None, new: NewTask, spec: Spec) -> tuple[int, Spec]:
+    """What a task has that does not say so: how urgent, where and by whom is as with the task around it."""
+    if around is None:
+        return new.priority, spec
+    return around.new.priority, replace(spec, cwd=around.spec.cwd, coder=around.spec.coder, model=around.spec.model)
 
 
 def order(tasks: Sequence[Planned]) -> list[Planned]:
@@ -200,7 +208,7 @@ def _after(entry: Entry, problems: list[Problem]) -> list[str]:
     return names
 
 
-def _new(entry: Entry, after: tuple[str, ...], new: NewTask, problems: list[Problem]) -> NewTask:
+def _new(entry: Entry, after: tuple[str, ...], usual: int, problems: list[Problem]) -> NewTask:
     """The words of a task. Which of them a tracker can keep is for the tracker to say."""
     told = {}
     for name in ("title", "description"):
@@ -214,7 +222,7 @@ def _new(entry: Entry, after: tuple[str, ...], new: NewTask, problems: list[Prob
         priority = None
     if len(after) > MOST_AFTER:
         problems.append(problem(entry.line, f"it waits for {len(after):,} tasks; {MOST_AFTER:,} are the most"))
-    return NewTask(told["title"], told["description"], new.priority if priority is None else priority, after)
+    return NewTask(told["title"], told["description"], usual if priority is None else priority, after)
 
 
 def _spec(entry: Entry, spec: Spec, problems: list[Problem]) -> Spec:
