@@ -20,6 +20,7 @@ from fleet.tracker import Tracker
 from fleet.tracker.plan import Circle, Plan, Planned, form_of, order, problem, read
 
 LARGEST = 10 * 1024 * 1024
+SHOWN = 20
 STDIN = Path("stdin")
 
 
@@ -158,7 +159,7 @@ def _stopped(checked: Checked, ids: dict[str, str], problem: BaseException) -> F
     """What was added, what was not and why, and the file to go on with."""
     why = problem.message if isinstance(problem, FleetError) else str(problem) or "stopped by hand"
     rest = checked.ordered[len(ids) :]
-    said = f"{why}\n{len(ids)} of {len(checked.ordered)} tasks were added{': ' * bool(ids)}{', '.join(ids.values())}"
+    said = f"{why}\n{len(ids)} of {len(checked.ordered)} tasks were added{_listed(list(ids.values()))}"
     if not rest:
         return FleetError(said, hint="fleet tasks")
     said += f"\nthe next was {_name(rest[0])}, {clean(rest[0].new.title, 80)!r}; look whether it is there: fleet tasks"
@@ -168,6 +169,11 @@ def _stopped(checked: Checked, ids: dict[str, str], problem: BaseException) -> F
     except OSError as full:
         return FleetError(f"{said}\nthe others could not be kept in {path}: {full.strerror}", hint="fleet tasks")
     return FleetError(said, hint=f"add the others, which are kept in a file: fleet add --file {path}")
+
+
+def _listed(ids: list[str]) -> str:
+    shown = ids if len(ids) <= SHOWN else [*ids[: SHOWN - 1], "…", ids[-1]]
+    return f": {', '.join(shown)}" if ids else ""
 
 
 def _said(task: Planned, ids: dict[str, str]) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -39,10 +40,19 @@ def add_file(
 
 
 def _add(checked: Checked, as_json: bool) -> list[Added]:
-    made = put(checked, (lambda _: None) if as_json else (lambda one: click.echo(_line(one.id or "", one))))
+    made = put(checked, _silent if as_json else _tell)
     if made and not ring(checked) and not as_json:
         talk("  no supervisor runs; start one: fleet run")
     return made
+
+
+def _tell(one: Added) -> None:
+    with suppress(BrokenPipeError):  # a reader who has seen enough is no reason to add half a plan
+        click.echo(_line(one.id or "", one))
+
+
+def _silent(one: Added) -> None:
+    pass
 
 
 def _line(name: str, one: Added) -> str:
