@@ -96,15 +96,30 @@ Prose between.
 \t\tby two
 - [ ] Four
 goes on here
+    and here
+- [ ] Five
+  two columns
+	and a tab
+
+  (after: all that)
+- [ ] Six ` seven (model: big)
+  An export (output: JSON) is made.
 """
-    one, two, three, four = tasks(text)
+    one, two, three, four, five, six = tasks(text)
     assert one.new.description == (
         "Words  with `code`.\n\n```make\nall:\n\techo hi\n- [ ] no task\n# no heading\n```\n"
         "- a bullet\n  - a bullet in it\n> - [ ] quoted"
     )
     assert two.new.description == "indented further\n  and further"
     assert three.new.description == "by a tab\n\tby two"
-    assert four.new.description == "goes on here"
+    assert four.new.description == "goes on here\nand here"
+    assert five.new.description == "two columns\n  and a tab\n\n(after: all that)"
+    assert (six.new.title, six.spec.model) == ("Six ` seven", "big")
+
+
+def test_a_command_may_hold_backquotes_between_more_of_them() -> None:
+    (task,) = tasks("- [ ] Tell the date (check: `` echo `date` ``)")
+    assert task.spec.check == "echo `date`"
 
 
 def test_a_task_waits_for_those_nested_in_it_and_they_for_what_it_waits_for() -> None:
@@ -176,6 +191,7 @@ def test_what_only_looks_like_options_stays_in_the_title() -> None:
         ("- [ ] a ` b (check: `make`)", 1, "commands in backquotes"),
         ("- [ ] a\n  (after: b)", 1, "at the end of the task's first line"),
         ("- [ ] a\n  wrapped (after: b)", 1, "at the end of the task's first line"),
+        ("- [ ] a (output: JSON) and more", 1, "what is meant by (output: …)?"),
         ("- [ ] a (after: )", 1, "after is empty"),
         ("- [ ] a (after: b,)", 1, "after must name tasks"),
         ("- [ ] a (id: x; id: y)", 1, "id is given twice"),

@@ -23,13 +23,14 @@ FENCE = re.compile(r"(`{3,}(?=[^`]*\Z)|~{3,})")
 NO_PARAGRAPH = re.compile(r"[#>|]|={3,}|-{3,}")
 CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 OPTIONS = re.compile(r"(?:(?<=[ \t])|^)\(([A-Za-z]+):(?![/:])")
+AT_END = re.compile(OPTIONS.pattern + r"[^()]*\)\Z")
 OPTION = re.compile(r"([A-Za-z]+)[ \t]*:[ \t]*(.*)\Z", re.DOTALL)
 IN_LINE = tuple(name for name in NAMES if name not in ("title", "description"))
 DEEPEST = 20
 LONGEST = 10_000
 EXPECTED = "a task is a list item with a checkbox: - [ ] Title"
 NO_OPTION = "parentheses at the end of a title that are no options must not begin with a word and a colon"
-AT_THE_END = "options stand in one pair of parentheses at the end of the task's first line, commands in backquotes"
+PLACE = "Options stand in one pair of parentheses at the end of the task's first line, commands in backquotes"
 
 
 @dataclass(slots=True)
@@ -161,8 +162,8 @@ def _fill(item: _Item, found: Found) -> None:
     if item.entry.done:
         item.entry.said = {"id": said["id"]} if "id" in said else {}
         return
-    if any(_named(line) for line in _first_paragraph(item.body)):
-        wrong.append(AT_THE_END)
+    below = (AT_END.search(_masked(line[:LONGEST]).strip()) for line in _first_paragraph(item.body))
+    wrong += [_stray(_name(option)) for option in below if option and _name(option) in IN_LINE]
     item.entry.said = {"title": title, "description": _dedent(item.body), **said}
     for message in wrong:
         found.problem(item.entry.line, message)
@@ -171,18 +172,21 @@ def _fill(item: _Item, found: Found) -> None:
 def _split(head: str, wrong: list[str]) -> tuple[str, list[str]]:
     """A task's first line as its title and its options, which are the parentheses at its end that begin with a name."""
     masked = _masked(head).rstrip()
-    starts = list(OPTIONS.finditer(masked))
-    last = starts.pop() if starts else None
-    options: list[str] = []
-    title = head
-    if last is not None and re.match(r"\([^()]*\)\Z", masked[last.start() :]):
-        title = head[: last.start()]
-        options = _parts(head[last.end() - len(last[1]) - 1 : len(masked) - 1])
-    elif last is not None:
-        starts.append(last)
-    if any(start[1].lower() in IN_LINE for start in starts) or ("`" in masked and _named(head, code=True)):
-        wrong.append(AT_THE_END)
+    found = AT_END.search(masked)
+    title = head[: found.start()] if found else head
+    # A backquote that is not closed makes code of what may be an option.
+    looked = head if found is None and "`" in masked else masked[: len(title)]
+    wrong += [_stray(name) for name in map(_name, OPTIONS.finditer(looked)) if name in IN_LINE][:1]
+    options = _parts(head[found.start() + 1 : len(masked) - 1]) if found else []
     return re.sub(r"[ \t]+", " ", title).strip(" "), options
+
+
+def _name(option: re.Match[str]) -> str:
+    return option[1].lower()
+
+
+def _stray(name: str) -> str:
+    return f"what is meant by ({name}: …)? {PLACE}"
 
 
 def _parts(text: str) -> list[str]:
@@ -218,13 +222,8 @@ def _plain(value: str) -> str:
     return inner[1:-1] if inner.startswith(" ") and inner.endswith(" ") and inner.strip() else inner
 
 
-def _named(line: str, *, code: bool = False) -> bool:
-    """Whether there are parentheses in the line that look like options; in code too, when a backquote is not closed."""
-    looked = line[:LONGEST].lstrip() if code else _masked(line[:LONGEST]).lstrip()
-    return any(start[1].lower() in IN_LINE for start in OPTIONS.finditer(looked))
-
-
 def _first_paragraph(body: list[str]) -> Iterator[str]:
+    """What stands right below a title: where options come to stand when an editor breaks the line."""
     for line in body:
         if not line.strip() or FENCE.match(line.lstrip()):
             return
