@@ -224,6 +224,11 @@ def test_groups_without_a_checkbox_are_no_tasks() -> None:
     assert list(waits(text)) == ["a", "b", "c"]
 
 
+def test_a_bullet_beside_nested_tasks_belongs_to_the_one_around_them() -> None:
+    one, two = tasks("- [ ] One\n  - [ ] Two\n  - a note\n")
+    assert (one.new.description, two.new.description) == ("- a note", "")
+
+
 def test_line_ends_of_every_system_are_line_ends_and_nothing_else_is() -> None:
     one, two = tasks("- [ ] One\r\n  text\x0b\x85\u2028more\r- [ ] Two\r\n")
     assert (one.new.description, two.new.title) == ("text\x0b\x85\u2028more", "Two")
