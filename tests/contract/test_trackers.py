@@ -18,12 +18,14 @@ import pytest
 
 import parts
 from fleet import tracker as room
+from fleet.app.plan import Checked, put
 from fleet.core import BadConfig, FleetError, NotFound, ToolMissing, Unavailable
 from fleet.core.task import CANCELLED, NewTask, Spec, Status
 from fleet.host import database, run
 from fleet.tracker import Tracker, envelope, local, spec
 from fleet.tracker.beads import Beads, check_version
 from fleet.tracker.local import Local
+from fleet.tracker.plan import order, read
 
 BD = str(parts.find("bd").bin / "bd")
 STANDINS = Path(__file__).parents[1] / "standins" / "bd"
@@ -131,6 +133,29 @@ def test_words_come_back_as_they_were(tracker: Tracker, add: Add, title: str, de
 def test_words_that_cannot_be_kept_are_refused(tracker: Tracker, home: Path, new: NewTask, why: str) -> None:
     with pytest.raises(BadConfig, match=why):
         tracker.add(new, lambda task: pytest.fail("nothing is recorded"))
+    with pytest.raises(BadConfig, match=why):
+        tracker.check(new)
+
+
+def test_a_plan_is_kept_with_what_each_task_waits_for(tracker: Tracker, home: Path, add: Add) -> None:
+    before = add("Before")
+    text = (
+        f"- [ ] Last (after: {before})\n  - [ ] Second (after: first; model: big)\n- [ ] First (id: first)\n  Words\n"
+    )
+    plan = read(text, "md", NewTask(""), Spec(cwd="/tmp"))
+    first, second, last = put(Checked(home, tracker, plan, tuple(order(plan.tasks))), lambda _: None)
+    found = {task.title: tracker.get(task.id or "") for task in (first, second, last)}
+    assert found["First"].description == "Words"
+    assert set(found["Second"].waits_for) == {first.id, before}
+    assert set(found["Last"].waits_for) == {second.id, before}
+    assert spec.read(home, found["Second"].id).model == "big"
+    assert is_ready(tracker, *(task.id for task in found.values())) == [first.id]
+
+
+def test_beads_counts_the_bytes_of_a_title_before_it_calls_bd(tmp_path: Path) -> None:
+    Beads(tmp_path, program="/nowhere/bd").check(NewTask("é" * 250))
+    with pytest.raises(BadConfig, match="titles of 500 bytes"):
+        Beads(tmp_path, program="/nowhere/bd").check(NewTask("é" * 251))
 
 
 def test_the_most_urgent_is_ready_first_then_the_oldest(tracker: Tracker, add: Add) -> None:
@@ -296,6 +321,7 @@ import sys
 from pathlib import Path
 from fleet.core.task import NewTask
 from fleet.tracker.local import Local
+from fleet.tracker.plan import order, read
 tracker, actor = Local(Path(sys.argv[1]), patience=60), sys.argv[2]
 print("up", flush=True)
 sys.stdin.readline()

@@ -25,7 +25,7 @@ from fleet.config.runtime_schema import BUILT_IN, EventsAs, RuntimeFile
 from fleet.core.work import Ending, Event, EventKind, State, Verdict
 from fleet.evidence.receipt import Receipt
 from fleet.supervisor.environment import KEPT, KEPT_PREFIXES, PROXIES
-from fleet.tracker import beads
+from fleet.tracker import beads, plan
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GUIDES = ROOT / "docs/guides"
@@ -188,3 +188,16 @@ def test_the_refused_task_of_the_guide_is_shown_so(desk: Desk) -> None:
     said = desk.run("fleet show t3").replace(str(desk.repository), "/home/you/project")
     times = re.compile(r"\d\d:\d\d:\d\d  \d+s")
     assert times.sub("T", said) == times.sub("T", shown)
+
+
+def test_the_plan_of_the_guide_is_added_as_it_says(desk: Desk) -> None:
+    (section,) = re.findall(r"^## A whole plan at once\n(.*?)^## ", TASKS, re.DOTALL | re.MULTILINE)
+    assert set(plan.NAMES) <= quoted(section)
+    (written,), (calls,), (shown,), (objects,) = (blocks(section, name) for name in ("markdown", "sh", "text", "json"))
+    (desk.repository / "plan.md").write_text(written)
+    said = desk.run(calls)
+    assert said.endswith(shown)
+    assert said.count("Write the guide  (after api)") == 1
+    told = json.loads(desk.run(f"fleet add --json --file - <<'END'\n{objects}END"))
+    assert [(one["key"], one["id"], one["after"]) for one in told] == [("db", "t6", []), ("#2", "t7", ["t6"])]
+    assert [name for name in told[0] if name not in quoted(section)] == []

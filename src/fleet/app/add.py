@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleet import tracker
 from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.config import peek
 from fleet.core import BadConfig
 from fleet.core.task import NewTask, Spec, Task
+
+if TYPE_CHECKING:
+    from fleet.config.runtime import Runtime
 
 
 def add(new: NewTask, spec: Spec, home: Path | None = None) -> tuple[Task, bool]:
@@ -17,28 +21,27 @@ def add(new: NewTask, spec: Spec, home: Path | None = None) -> tuple[Task, bool]
     if not Path(spec.cwd).is_dir():
         raise BadConfig(f"the directory {spec.cwd} does not exist", hint="fleet add --cwd DIRECTORY …")
     if spec.coder is not None or spec.account is not None:
-        _must_know(home, spec)
+        from fleet.config import runtime
+
+        must_be_known(runtime.read(home / SETTINGS), spec)
     desk = tracker.open(home, peek.tracker(home / SETTINGS))
     made = desk.add(new, lambda task: tracker.spec.write(home, task, spec))
     return made, wake(home)
 
 
-def _must_know(home: Path, spec: Spec) -> None:
-    from fleet.config import runtime
+def must_be_known(settings: Runtime, spec: Spec) -> None:
+    """Refuse a coder or an account that nobody has declared."""
     from fleet.core.text import clean, nearest
 
-    settings = runtime.read(home / SETTINGS)
     known, coder = settings.known_coders, spec.coder
-    account = settings.accounts.get(spec.account or "")
-    if spec.account is not None and account is None:
-        named = nearest(spec.account, settings.accounts)
-        raise BadConfig(
-            f"there is no account {clean(spec.account)!r}{named}", hint="fleet config edit: [accounts.NAME]"
-        )
-    if account is not None and coder not in (None, account.coder):
-        raise BadConfig(f"the account {spec.account} is one of {account.coder}, not of {clean(coder or '')}")
     if coder is not None and coder not in known:
         raise BadConfig(
             f"there is no coder {clean(coder)!r}{nearest(coder, known)}; there are {', '.join(known)}",
             hint="a coder of your own: fleet config set 'coders.NAME.argv=[\"my-agent\"]'",
         )
+    account = settings.accounts.get(spec.account or "")
+    if spec.account is not None and account is None:
+        near = nearest(spec.account, settings.accounts)
+        raise BadConfig(f"there is no account {clean(spec.account)!r}{near}", hint="[accounts.NAME]: fleet config edit")
+    if account is not None and coder not in (None, account.coder):
+        raise BadConfig(f"the account {spec.account} is one of {account.coder}, not of {coder}")

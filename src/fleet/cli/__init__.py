@@ -23,7 +23,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "doctor": ("fleet.cli.start", "Check everything, and say how to mend what is wrong."),
     },
     "Tasks": {
-        "add": ("fleet.cli.tasks", "Put one task in the queue."),
+        "add": ("fleet.cli.tasks", "Put a task in the queue, or a whole plan."),
         "run": ("fleet.cli.run", "Start the supervisor: hand out tasks until it is stopped (status, stop)."),
         "tasks": ("fleet.cli.tasks", "Show the tasks and what becomes of them."),
         "ready": ("fleet.cli.tasks", "List the tasks that could start now."),

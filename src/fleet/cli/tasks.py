@@ -21,7 +21,10 @@ MOST_TEXT = 10 * 1024 * 1024
 
 
 @click.command()
-@click.argument("title")
+@click.argument("title", required=False)
+@click.option("--file", metavar="FILE", help="Add every task of a Markdown list or of JSON; - reads stdin.")
+@click.option("--format", "form", type=click.Choice(["md", "json"]), help="What the file is.  [default: by its name]")
+@click.option("--dry-run", is_flag=True, help="Check the file and show what would be added.")
 @click.option("--description", "-d", default="", help="What is to be done, at length; - reads it from stdin.")
 @click.option("--priority", "-p", type=click.IntRange(0, 4), default=2, show_default=True, help="0 is most urgent.")
 @click.option("--after", metavar="ID", multiple=True, help="Wait for this task to be done. May be given again.")
@@ -35,11 +38,12 @@ MOST_TEXT = 10 * 1024 * 1024
 @click.option("--output", metavar="SIZE", help="How much one attempt may print, such as 500MB.")
 @json_option
 def add(
-    title: str, description: str, priority: int, after: tuple[str, ...], cwd: Path | None, coder: str | None,
+    title: str | None, file: str | None, form: str | None, dry_run: bool,
+    description: str, priority: int, after: tuple[str, ...], cwd: Path | None, coder: str | None,
     model: str | None, account: str | None, check: str | None, timeout: str | None, attempts: int | None,
     output: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Put one task in the queue. It is worked on where you are now, unless --cwd says otherwise."""
+    """Put one task in the queue, or all of a file. It is worked on where you are now, unless --cwd says otherwise."""
     from fleet.app.add import add as put
     from fleet.core.task import NewTask, Spec
 
@@ -48,6 +52,11 @@ def add(
         timeout=_seconds(timeout), attempts=attempts, output=_size(output),
         account=account,
     )  # fmt: skip
+    if title is None or file is not None or form is not None or dry_run:
+        from fleet.cli.plan import add_file
+
+        add_file(title, file, form, dry_run, NewTask("", description, priority, after), spec, as_json)
+        return
     said = sys.stdin.read(MOST_TEXT) if description == "-" else description
     made, is_awake = put(NewTask(title, said, priority, after), spec)
     if as_json:

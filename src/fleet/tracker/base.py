@@ -18,6 +18,9 @@ class Tracker(Protocol):
 
     name: str
 
+    def check(self, new: NewTask) -> None:
+        """Refuse, as `add` would, words that could not be kept; nothing is written, and nobody is asked."""
+
     def add(self, new: NewTask, record: Callable[[str], None]) -> Task:
         """Write a task down. `record` is called with its id before anybody can claim it."""
 

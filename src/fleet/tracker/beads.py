@@ -96,10 +96,13 @@ class Beads:
             except OSError:
                 check_home(home)  # somebody else was quicker
 
-    def add(self, new: NewTask, record: Callable[[str], None]) -> Task:
+    def check(self, new: NewTask) -> None:
         words.check(new)
         if len(new.title.encode()) > TITLE_BYTES:
             raise BadConfig(f"beads keeps titles of {TITLE_BYTES} bytes; more fits in the description")
+
+    def add(self, new: NewTask, record: Callable[[str], None]) -> Task:
+        self.check(new)
         for needs in new.after:
             self._must_be(needs)
         task = reserve.reserve(self._home, new_ids(self._now()))

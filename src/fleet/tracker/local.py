@@ -103,8 +103,11 @@ class Local:
         self._patience = patience
         self._now = now
 
-    def add(self, new: NewTask, record: Callable[[str], None]) -> Task:
+    def check(self, new: NewTask) -> None:
         words.check(new)
+
+    def add(self, new: NewTask, record: Callable[[str], None]) -> Task:
+        self.check(new)
         with database.reading(self._file, SCHEMA, self._patience) as db:
             for needs in new.after:
                 _must_exist(db, needs)
