@@ -27,8 +27,9 @@ def _must_know(home: Path, coder: str) -> None:
     from fleet.config import runtime
     from fleet.core.text import clean, nearest
 
-    known = runtime.read(home / SETTINGS).known_coders
-    if coder not in known:
+    settings = runtime.read(home / SETTINGS)
+    if not settings.knows(coder):
+        known = settings.known_coders
         raise BadConfig(
             f"there is no coder {clean(coder)!r}{nearest(coder, known)}; there are {', '.join(known)}",
             hint="a coder of your own: fleet config set 'coders.NAME.argv=[\"my-agent\"]'",
