@@ -63,6 +63,7 @@ babbles = clumsy:Babbles
 balks = clumsy:Balks
 strange = clumsy:Strange
 torn = no_such_module:Coder
+Not a name = clumsy:Coder
 claude = clumsy:Raises
 """
 
@@ -78,10 +79,11 @@ def environment(root: Path) -> Path:
     quiet = ("--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation")
     subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", *quiet, source], check=True)
     (site / "clumsy.py").write_text(CLUMSY)
-    facts = site / "clumsy-2.0.dist-info"
-    facts.mkdir()
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: clumsy\nVersion: 2.0\n")
-    (facts / "entry_points.txt").write_text(POINTS)
+    for name, points in {"clumsy": POINTS, "broken": "[fleet.coders]\nno entry point at all\n"}.items():
+        facts = site / f"{name}-2.0.dist-info"
+        facts.mkdir()
+        (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.0\n")
+        (facts / "entry_points.txt").write_text(points)
     shutil.copy(HERE / "agy", root / "bin" / "agy")
     return python
 
@@ -189,7 +191,8 @@ def test_a_broken_coder_is_one_bad_row(worked: Worked) -> None:
     assert "can must be a Can" in worked.listed["strange"]["problem"]
     assert "No module named 'no_such_module'" in worked.listed["torn"]["problem"]
     assert "clumsy 2.0" in worked.listed["torn"]["problem"]
-    assert set(worked.listed) == {*OURS, "scribe", "raises", "babbles", "balks", "strange", "torn"}
+    assert "its name must match" in worked.listed["Not a name"]["problem"]
+    assert set(worked.listed) == {*OURS, "scribe", "raises", "babbles", "balks", "strange", "torn", "Not a name"}
     assert "not today" in worked.listed["balks"]["problem"]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fleet.coders.base import Can, Coder, Command, Job
 from fleet.coders.conformance import flaw, misfit, misfit_command
 from fleet.coders.stream import other, short
+from fleet.config.runtime_schema import CODER_NAME
 from fleet.core.errors import BadConfig, FleetError
 from fleet.core.text import clean
 from fleet.core.work import Event
@@ -25,7 +26,7 @@ def load(offer: plugins.Offer) -> Coder:
     try:
         make = offer.load()
         coder: Coder = make() if callable(make) else make  # type: ignore[assignment]
-        wrong = misfit(coder)
+        wrong = misfit(coder) or ("" if CODER_NAME.match(offer.name) else f"its name must match {CODER_NAME.pattern}")
     except Foreign as problem:
         raise _broken(offer, f"{type(problem).__name__}: {problem}") from None
     if wrong:

@@ -158,7 +158,7 @@ def _check_additions(document: Document, path: tuple[str, ...], part: dict[str, 
 
 def _installed() -> list[str]:
     """The coders that other packages bring, by name; whether they work is seen when one is used."""
-    return [name for name in plugins.offers(plugins.CODERS) if name not in BUILT_IN]
+    return [name for name in plugins.offers(plugins.CODERS) if name not in BUILT_IN and CODER_NAME.match(name)]
 
 
 def _starts_something(argv: object) -> bool:

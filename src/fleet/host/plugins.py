@@ -5,6 +5,7 @@ Looking costs a read of every installed package's metadata, and runs none of the
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -29,13 +30,14 @@ class Offer:
 
 
 def offers(group: str) -> dict[str, Offer]:
-    """All that is offered in a group. Of two with one name the first counts, as on any search path."""
+    """All that is offered in a group. Of two with one name the first counts, as on any search path.
+
+    A package whose metadata cannot be read offers nothing; it keeps no other from offering.
+    """
     metadata = import_module("importlib.metadata")  # takes as long to load as all of our own
     found: dict[str, Offer] = {}
-    for point in metadata.entry_points(group=group):
-        found.setdefault(point.name, Offer(point.name, _package(point), point))
+    for package in metadata.distributions():
+        with suppress(Exception):  # whatever its installer wrote there
+            for point in package.entry_points.select(group=group):
+                found.setdefault(point.name, Offer(point.name, f"{package.name} {package.version}", point))
     return found
-
-
-def _package(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "unknown"
