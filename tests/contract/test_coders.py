@@ -244,6 +244,7 @@ def test_nothing_in_a_transcript_is_strange_to_its_reader() -> None:
 def test_the_transcripts_are_of_the_pinned_versions_and_name_no_machine() -> None:
     (started, *_) = stream("claude", "works")
     assert json.loads(started)["claude_code_version"] == parts.npm_version("@anthropic-ai/claude-code")
+    assert f"Aider v{parts.find('aider').version}".encode() in stream("aider", "works")
     files = [path for path in TRANSCRIPTS.rglob("*") if path.is_file()]
     assert {path.stem for path in files} == {"works", "resumed", "refused", "subagent"}
     for path in files:

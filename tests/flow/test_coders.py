@@ -222,6 +222,13 @@ def test_agy_works_as_its_documentation_says(worked: Worked) -> None:
     assert [event["text"] for event in worked.events("agy", "said")] == ["I did it."] * 2
 
 
+def test_what_the_stand_in_of_agy_prints_is_understood(worked: Worked) -> None:
+    printed = worked.home.home / "tasks" / worked.ids["agy"] / "attempts" / "1" / "stdout"
+    found = worked.home.ok("coders", "check", "agy", "--transcript", printed).out
+    assert "pass  hears the session that it would resume" in found
+    assert "pass  hears the usage that it claims" in found
+
+
 def test_agy_says_that_it_is_unproven_and_ignores_the_model(worked: Worked) -> None:
     agy = worked.listed["agy"]
     assert (agy["version"], agy["context_limit"]) == ("1.2.13", 128000)

@@ -226,6 +226,7 @@ COMMITTED = [
             "Tokens: 12k sent, 3k cache write, 1.5k cache hit, 2.3k received. Cost: $0.0031 message, $0.05 session.",
             [Event(EventKind.USAGE, usage=Usage(12000, 2300)), Event(RESULT, ok=True, cost=0.05)],
         ),
+        ("Cost: $0.0031 message, $1.05 session.", [Event(RESULT, ok=True, cost=1.05)]),
         ("Tokens: many sent, few received.", [Event(EventKind.SAID, "Tokens: many sent, few received.")]),
         (
             "litellm.RateLimitError: RateLimitError: slow down",

@@ -53,7 +53,7 @@ def listing() -> list[Listed]:
     settings = runtime.read(settings_path())
     own, guests = declared(settings), coders.installed()
     names = [*coders.OURS, *(name for name in sorted({*own, *guests}) if name not in coders.OURS)]
-    with tempfile.TemporaryDirectory(prefix="fleet-coders-") as scratch, ThreadPoolExecutor(8) as pool:
+    with tempfile.TemporaryDirectory(prefix="fleet-coders-") as scratch, ThreadPoolExecutor(len(names)) as pool:
         return list(pool.map(lambda name: _listed(name, settings, Path(scratch)), names))
 
 

@@ -32,7 +32,7 @@ out every file outside the working directory, the notes too; say in your answer 
 """
 MODEL = re.compile(r"(?:Main m|M)odel: (\S+) with \S+ edit format")
 TOKENS = re.compile(r"Tokens: (\S+) sent,(?: \S+ cache write,)?(?: \S+ cache hit,)? (\S+) received\.")
-COST = re.compile(r"\bCost: \$\S+ message, \$(\S+) session\.")
+COST = re.compile(r"Cost: \$\S+ message, \$(\S+) session\.")
 EDITED = re.compile(r"Applied edit to (\S.*)")
 COMMITTED = re.compile(r"Commit ([0-9a-f]{7,40}\b.*)")
 PROVIDER = re.compile(r"litellm\.(?:\w+\.)*(\w+): ")
@@ -74,6 +74,8 @@ def read(line: bytes) -> list[Event]:
 def _told(text: str) -> list[Event]:
     if found := TOKENS.match(text):
         return _used(text, found)
+    if (found := COST.match(text)) and (cost := _amount(found[1])) is not None:  # of a long report, the second line
+        return [Event(EventKind.RESULT, ok=True, cost=cost)]
     if found := MODEL.match(text):
         return [Event(EventKind.SESSION, model=found[1])]
     if found := EDITED.match(text):
