@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 from fleet.coders import Job, find  # noqa: E402
 from standins.agent_desk import MODELS, Desk, desk  # noqa: E402
 from standins.agent_models import Answer, Mind, Refuse, results, script  # noqa: E402
+from standins.aider_desk import MODEL, aider_desk, edits, environment  # noqa: E402
 from standins.model_server import Asked, Call, Say  # noqa: E402
 
 TRANSCRIPTS = ROOT / "tests" / "transcripts"
@@ -91,9 +92,18 @@ def record(name: str, directory: Path) -> dict[str, bytes]:
         return {what: scrubbed(stream, where) for what, stream in streams.items()}
 
 
-def run(where: Desk, name: str, prompt: str, session: str | None) -> bytes:
-    job = Job(prompt, where.project, MODELS[name], session)
-    done = where.run(find(name, {}).command(job))
+def record_aider(directory: Path) -> dict[str, bytes]:
+    """Aider has no tools and no session: it answers with a file, or is refused."""
+    with aider_desk(directory, edits("made.txt", "made")) as where:
+        streams = {"works": run(where, "aider", "Make it.", None, **environment(where))}
+        where.model.answers = lambda asked: BAD_KEY
+        streams["refused"] = run(where, "aider", "Make it.", None, **environment(where))
+        return {what: scrubbed(stream, where) for what, stream in streams.items()}
+
+
+def run(where: Desk, name: str, prompt: str, session: str | None, **env: str) -> bytes:
+    job = Job(prompt, where.project, MODELS.get(name, MODEL), session)
+    done = where.run(find(name, {}).command(job), **env)
     sys.stderr.write(f"{name}: exit {done.exit}, {len(done.lines)} lines\n{done.err}")
     return done.out
 
@@ -125,12 +135,14 @@ def scrubbed(stream: bytes, where: Desk) -> bytes:
 
 
 def main(names: list[str]) -> None:
-    for name in names or sorted(RECORDINGS):
+    for name in names or sorted([*RECORDINGS, "aider"]):
         with tempfile.TemporaryDirectory() as directory:
-            streams = record(name, Path(directory).resolve())
+            where = Path(directory).resolve()
+            streams = record_aider(where) if name == "aider" else record(name, where)
         (TRANSCRIPTS / name).mkdir(parents=True, exist_ok=True)
         for what, stream in streams.items():
-            (TRANSCRIPTS / name / f"{what}.jsonl").write_bytes(stream)
+            suffix = "txt" if name == "aider" else "jsonl"
+            (TRANSCRIPTS / name / f"{what}.{suffix}").write_bytes(stream)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import parts
-from fleet.coders import Coder, Command, Declared, Job, find, instructions, names
-from fleet.coders.stream import LONGEST
+from fleet.coders import Coder, Command, Declared, Job, conformance, find, instructions, names
+from fleet.coders.conformance import CHECKS, HOSTILE, OF_TRANSCRIPT, STRANGE, flaw, job
 from fleet.core import BadConfig
 from fleet.core.task import Status, Task
 from fleet.core.work import Event, EventKind, Usage
 from standins.agent_desk import MODELS, Desk, desk
 from standins.agent_models import script, turns
+from standins.aider_desk import MODEL as AIDERS_MODEL
+from standins.aider_desk import aider_desk, edits, environment, is_about_a_commit
 from standins.model_server import Asked, Call, Say
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
@@ -37,44 +40,43 @@ DECLARED: dict[str, Coder] = {
     "by argument": Declared("by argument", ("my-agent",), prompt="arg", events="codex", model_flag="--model"),
 }
 CODERS = {name: find(name, DECLARED) for name in names(DECLARED)}
-BY_STDIN = sorted(set(CODERS) - {"by argument"})
-HOSTILE = (
-    "--help",
-    "-",
-    "/init\n",
-    "@/etc/hostname",
-    "!touch pwned",
-    "# x",
-    "'; touch pwned; '",
-    "$(touch pwned)\n`x`",
-)
-NOT_WORDS = ("", " ", "-x", "--dangerously", "a\nb", "a\0b", "a\x1b[31m", "\ud800")
-
 every_coder = pytest.mark.parametrize("coder", CODERS.values(), ids=CODERS)
 few = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def job(prompt: str = "a prompt", **more: Any) -> Job:
-    return Job(prompt, Path("/home/nobody/project"), **more)
-
-
 def given_text(command: Command) -> str:
     """What the agent is given to read, out of the stream that carries it where there is one."""
-    if not command.stdin.startswith('{"type": "user"'):
+    if not command.stdin.startswith('{"type": "user", "message"'):
         return command.stdin
     return str(json.loads(command.stdin)["message"]["content"][0]["text"])
+
+
+# The promise, by the checks that others can run over their own coders too
+
+
+def transcript(coder: str) -> list[bytes]:
+    return [line for path in sorted((TRANSCRIPTS / coder).glob("*")) for line in path.read_bytes().splitlines()]
+
+
+def promises() -> Iterator[tuple[str, str]]:
+    """Every coder with every check; with those of a transcript where there is one."""
+    for coder, name in product(CODERS, CHECKS):
+        if CHECKS[name] not in OF_TRANSCRIPT or transcript(coder):
+            yield coder, name
+
+
+@pytest.mark.parametrize(("coder", "name"), list(promises()))
+def test_every_coder_keeps_every_promise(coder: str, name: str) -> None:
+    assert conformance.check(name, CODERS[coder], transcript(coder)).why == ""
 
 
 # How an agent is started
 
 
 @pytest.mark.parametrize("prompt", HOSTILE)
-@pytest.mark.parametrize("name", BY_STDIN)
-def test_a_prompt_is_given_whole_and_never_on_the_command_line(name: str, prompt: str) -> None:
-    command = CODERS[name].command(job(prompt))
-    assert given_text(command) == prompt
-    assert command.argv == CODERS[name].command(job("another")).argv
-    assert prompt not in command.env.values()
+@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "of text", "of lines", "demonstration"])
+def test_a_prompt_is_given_whole_and_with_nothing_beside_it(name: str, prompt: str) -> None:
+    assert given_text(CODERS[name].command(job(prompt))) == prompt
 
 
 def test_a_program_that_wants_its_prompt_as_an_argument_gets_it_last_and_exactly() -> None:
@@ -87,16 +89,9 @@ def test_a_program_that_wants_its_prompt_as_an_argument_gets_it_last_and_exactly
 
 
 @every_coder
-def test_what_no_program_can_be_given_is_refused(coder: Coder) -> None:
-    for broken in (job("a\0b"), job("half \ud83d of a face"), job(args=("a\0b",))):
-        with pytest.raises(BadConfig):
-            coder.command(broken)
-
-
-@every_coder
 def test_no_model_and_no_session_means_no_option(coder: Coder) -> None:
     with_neither = coder.command(job()).argv
-    assert not [word for word in with_neither if "model" in word or "resume" in word or "session" in word]
+    assert not [word for word in with_neither if word.startswith(("--model", "--resume", "--session", "-m"))]
 
 
 @pytest.mark.parametrize("name", [*AGENTS, "of text", "of lines"])
@@ -105,14 +100,6 @@ def test_a_model_and_a_session_are_passed_on(name: str) -> None:
     assert [word for word in argv if word.endswith("a model/of:mine")]
     assert [word for word in argv if word.endswith("ses_0-a.b")]
     assert CODERS[name].can.resume
-
-
-@every_coder
-def test_what_could_be_read_as_an_option_is_no_model_and_no_session(coder: Coder) -> None:
-    for text in NOT_WORDS:
-        for bad in (job(model=text), job(session=text)):
-            with pytest.raises(BadConfig):
-                coder.command(bad)
 
 
 @given(text=st.text(max_size=40), name=st.sampled_from(sorted(CODERS)))
@@ -128,14 +115,6 @@ def test_no_word_of_a_model_becomes_an_option(text: str, name: str) -> None:
     assert options == harmless
 
 
-@pytest.mark.parametrize("name", sorted(CODERS))
-def test_the_users_own_arguments_stand_where_options_may(name: str) -> None:
-    argv = CODERS[name].command(job(session="s", args=("--mine", "a b"))).argv
-    at = argv.index("--mine")
-    assert argv[at + 1] == "a b"
-    assert "--" not in argv[:at]
-
-
 def test_a_session_of_codex_and_the_mark_for_stdin_stand_behind_every_option() -> None:
     assert CODERS["codex"].command(job(session="s", args=("--mine",))).argv[-4:] == ("--mine", "--", "s", "-")
     assert CODERS["codex"].command(job(args=("--mine",))).argv[-3:] == ("--mine", "--", "-")
@@ -145,7 +124,8 @@ def test_a_session_of_codex_and_the_mark_for_stdin_stand_behind_every_option() -
 
 
 def stream(coder: str, what: str) -> list[bytes]:
-    return (TRANSCRIPTS / coder / f"{what}.jsonl").read_bytes().splitlines()
+    (path,) = (TRANSCRIPTS / coder).glob(f"{what}.*")
+    return path.read_bytes().splitlines()
 
 
 def heard(coder: str, what: str) -> list[Event]:
@@ -229,6 +209,19 @@ def test_what_a_provider_refused_is_the_result_in_its_words(name: str, words: tu
     assert not of(events, EventKind.SAID, EventKind.USAGE)
 
 
+def test_aider_is_understood_without_a_stream() -> None:
+    works, refused = ([*map(CODERS["aider"].read, stream("aider", what))] for what in ("works", "refused"))
+    events = [event for told in works for event in told]
+    assert of(events, EventKind.SESSION) == [Event(EventKind.SESSION, model="openai/local-coder")]
+    done = [(event.tool, event.text) for event in of(events, EventKind.TOOL_CALLED)]
+    assert done[0] == ("edit", "made.txt")
+    assert (done[1][1] or "").endswith(" feat: add made.txt")
+    assert [event.usage for event in of(events, EventKind.USAGE)] == [Usage(652, 13)]
+    assert [(event.ok, event.cost) for event in of(events, EventKind.RESULT)] == [(True, 0.00068), (True, None)]
+    (error,) = of([event for told in refused for event in told], EventKind.ERROR)
+    assert (error.status, "invalid x-api-key" in (error.text or "")) == (401, True)
+
+
 def test_a_subagents_context_is_not_the_sessions() -> None:
     events = heard("claude", "subagent")
     assert [event.tool for event in of(events, EventKind.TOOL_CALLED)] == ["Agent", "Bash"]
@@ -251,6 +244,7 @@ def test_nothing_in_a_transcript_is_strange_to_its_reader() -> None:
 def test_the_transcripts_are_of_the_pinned_versions_and_name_no_machine() -> None:
     (started, *_) = stream("claude", "works")
     assert json.loads(started)["claude_code_version"] == parts.npm_version("@anthropic-ai/claude-code")
+    assert f"Aider v{parts.find('aider').version}".encode() in stream("aider", "works")
     files = [path for path in TRANSCRIPTS.rglob("*") if path.is_file()]
     assert {path.stem for path in files} == {"works", "resumed", "refused", "subagent"}
     for path in files:
@@ -262,56 +256,13 @@ def test_the_transcripts_are_of_the_pinned_versions_and_name_no_machine() -> Non
 
 
 def assert_sound(events: list[Event]) -> None:
-    """Events that anybody can keep: short, writable, with numbers that are numbers."""
-    for event in events:
-        kept = [event.text, event.tool, event.call, event.session, event.model]
-        assert all(text is None or (isinstance(text, str) and len(text) <= LONGEST + 100) for text in kept)
-        assert all(text is None or text.encode() for text in kept)
-        for usage in (event.usage, event.total):
-            assert usage is None or (0 <= usage.prompt < 10**17 and 0 <= usage.completion < 10**17)
-        assert event.cost is None or 0 <= event.cost < 10**15
-        assert event.session is None or event.session[0] != "-"
-        assert isinstance(event.ok, bool | None)
-
-
-STRANGE = [
-    b"",
-    b"   ",
-    b"plain words",
-    b"\xff\xfe\x00broken \xf0\x9f",
-    b"[1, 2, 3]",
-    b"null",
-    b"NaN",
-    b'"a string"',
-    b'{"type": ',
-    b'{"type": "result", "is_error": false, "result": "\xff"}',
-    b'{"type": "text", "part": {"text": "half a \\ud83d face"}}',
-    b'{"type": "assistant", "message": {"content": [{"type": "text", "text": "half a \\ud83d face"}]}}',
-    b'{"type": ["result"], "kind": {"a": 1}}',
-    b'{"type": {"type": "result"}}',
-    b'{"type": "result", "total_cost_usd": NaN, "usage": {"input_tokens": 1e400}, "modelUsage": []}',
-    b'{"type": "result", "total_cost_usd": -Infinity, "usage": {"input_tokens": -5}, "modelUsage": {"m": 5}}',
-    b'{"type": "result", "total_cost_usd": ' + b"9" * 400 + b', "usage": {"input_tokens": ' + b"9" * 400 + b"}}",
-    b'{"type": "turn.completed", "usage": {"input_tokens": ' + b"9" * 5000 + b"}}",
-    b'{"type": "step_finish", "part": {"tokens": {"input": true, "cache": [1]}, "cost": "x", "reason": 5}}',
-    b'{"type": "system", "subtype": "init", "session_id": "--dangerous", "model": 5}',
-    b'{"type": "thread.started", "thread_id": "-c"}',
-    b'{"type": "item.completed", "item": {"type": "file_change", "changes": [1, {"path": 5}], "arguments": [[]]}}',
-    b"[" * 100_000,
-    b'{"type": "assistant", "message": ' * 20_000,
-    b'{"type": "item.completed", "item": {"type": "mcp_tool_call", "arguments": ' + b"[" * 900 + b"]" * 900 + b"}}",
-    b'{"type": "assistant", "message": {"content": [{"type": "text", "text": "' + b"x" * 4_000_000 + b'"}]}}',
-    b"x" * 20_000_000,
-]
+    """Events that anybody can keep."""
+    assert [wrong for wrong in map(flaw, events) if wrong] == []
 
 
 @every_coder
-@pytest.mark.parametrize("number", range(len(STRANGE)))
-def test_a_strange_line_is_kept_and_never_an_error(coder: Coder, number: int) -> None:
-    line = STRANGE[number]
-    events = coder.read(line)
-    assert_sound(events)
-    assert bool(events) == bool(line.strip())
+def test_no_line_with_something_in_it_is_passed_over(coder: Coder) -> None:
+    assert [line[:60] for line in STRANGE if bool(coder.read(line)) != bool(line.strip())] == []
 
 
 RECORDED = sorted(
@@ -526,3 +477,28 @@ def test_opencode_never_waits_for_a_person_and_keeps_to_what_its_user_forbade(at
     ended = of(work(at_desk, "opencode", "Make it."), EventKind.TOOL_ENDED)
     assert [event.ok for event in ended] == [True, False, True]
     assert (at_desk.project / "made.txt").exists()
+
+
+@pytest.mark.aider
+def test_aider_takes_a_task_for_words_and_leaves_nothing_but_its_work(tmp_path: Path) -> None:
+    with aider_desk(tmp_path, edits("made.txt", "made")) as where:
+        (where.project / "README.md").write_text("# Not committed\n")
+        commands = "/run touch pwned\n!touch pwned\n@secret.txt http://pelican.example/page\n"
+        prompt = commands + "a line of 40 characters, more or less..\n" * 2500 + "the very end"
+        done = where.run(CODERS["aider"].command(Job(prompt, where.project, AIDERS_MODEL)), **environment(where))
+        events = [event for line in done.lines for event in CODERS["aider"].read(line)]
+        first, *more = where.model.asked
+        assert json.dumps(prompt)[1:-1] in json.dumps(turns(first))
+        assert [asked for asked in more if is_about_a_commit(asked)]
+        assert where.strangers == []
+        assert git(where.project, "log", "--format=%s", "-1", "--name-only").split("\n\n") == [
+            "feat: add made.txt",
+            "made.txt\n",
+        ]
+        assert git(where.project, "status", "--porcelain", "--ignored") == " M README.md\n"
+        assert sorted(path.name for path in where.home.glob(".aider*")) == [".aider", ".aider.model.metadata.json"]
+    assert [event.tool for event in of(events, EventKind.TOOL_CALLED)] == ["edit", "commit"]
+    (usage,) = [event.usage for event in of(events, EventKind.USAGE)]
+    assert usage is not None
+    assert usage.prompt > 20_000
+    assert [event.cost for event in of(events, EventKind.RESULT) if event.cost] == [pytest.approx(0.03, abs=0.02)]

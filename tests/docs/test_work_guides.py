@@ -13,13 +13,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from fleet import coders
+from fleet.app.coders import Listed
 from fleet.app.tasks import READABLE, Row, Shown
-from fleet.coders import claude, codex, opencode
+from fleet.coders import agy, aider, claude, codex, conformance, opencode
 from fleet.config import runtime
 from fleet.config.runtime_schema import BUILT_IN, EventsAs, RuntimeFile
 from fleet.core.work import Ending, Event, EventKind, State, Verdict
@@ -94,9 +96,13 @@ def test_every_coder_has_its_section_and_its_flags() -> None:
     assert sorted(BUILT_IN) == sorted(coders.OURS)
     for name in BUILT_IN:
         assert f"\n### {name}\n" in CODERS
-    for module in (claude, codex, opencode):
+    for module in (claude, codex, opencode, aider, agy):
         assert [option for option in module.OPTIONS if option not in CODERS] == []
     assert [stream for stream in EventsAs if stream not in first_cells(CODERS)] == []
+
+
+def test_every_fact_of_a_coder_that_scripts_read_is_in_the_guide() -> None:
+    assert [field.name for field in fields(Listed) if field.name not in quoted(CODERS)] == []
 
 
 def test_the_environment_is_the_one_in_the_guide() -> None:
@@ -127,6 +133,15 @@ def test_the_events_of_the_guide_are_read_as_what_they_say() -> None:
         (event,) = coders.Declared("mine", ("x",), events="jsonl").read(line.encode())
         assert event.kind == json.loads(line)["kind"]
         assert event.kind is not EventKind.OTHER
+
+
+def test_the_coder_of_the_guide_keeps_every_promise() -> None:
+    (block,) = blocks(CODERS, "python")
+    made: dict[str, Any] = {}
+    exec(block, made)
+    assert [one for one in conformance.examine(made["Scribe"](), b"words") if not one.passed] == [
+        conformance.Check("sees a session or a result", False, "of 1 lines none begins a session or ends one")
+    ]
 
 
 @dataclass(frozen=True)

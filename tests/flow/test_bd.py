@@ -110,10 +110,10 @@ def test_overrides_that_make_no_sense_are_refused_before_bd_is_called(
 
 
 def test_a_coder_of_ones_own_is_known(bd: Run, home: Path) -> None:
-    (home / "runtime.toml").write_text('[coders.agy]\nargv = ["agy"]\n')
-    done = bd("create", "--coder", "agy", "--model", "opus", "A title")
+    (home / "runtime.toml").write_text('[coders.mine]\nargv = ["mine"]\n')
+    done = bd("create", "--coder", "mine", "--model", "opus", "A title")
     assert (done.code, done.err) == (0, "")
-    assert "coder: agy, model: opus]" in done.out
+    assert "coder: mine, model: opus]" in done.out
 
 
 def test_json_is_bds_own_envelope(bd: Run, home: Path) -> None:

@@ -76,8 +76,11 @@ class _Handler(model_server._Handler):
                 self._stream(messages(asked, answer))
             case "/v1/responses", _:
                 self._stream(from_cache(asked, model_server.responses(asked, answer)))
-            case _:
+            case _ if asked.body.get("stream"):
                 self._stream(from_cache(asked, model_server.chat_chunks(asked, answer)))
+            case _:
+                whole = json.dumps(model_server.chat(asked, answer)).encode()
+                self._reply(200, "application/json", b"".join(from_cache(asked, [whole])))
 
     def _refuse(self, answer: Refuse) -> None:
         error = {"type": answer.kind, "message": answer.message, "code": answer.kind}

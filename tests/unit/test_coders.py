@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet.coders import OURS, Coder, Declared, claude, codex, find, instructions, names, opencode
+from fleet.coders import OURS, Coder, Declared, agy, aider, claude, codex, find, instructions, names, opencode
 from fleet.coders.command import jsonl, text
 from fleet.core import BadConfig, NotFound
 from fleet.core.task import Status, Task
@@ -71,13 +71,13 @@ def test_text_that_cannot_be_encoded_can_still_be_fenced() -> None:
 
 def test_ours_are_found_by_name_and_each_says_its_own() -> None:
     assert [find(name, {}).name for name in OURS] == list(OURS)
-    assert names(MINE) == ["claude", "codex", "demonstration", "mine", "opencode"]
+    assert names(MINE) == sorted([*OURS, "mine"])
     assert find("mine", MINE) is MINE["mine"]
 
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("cluade", "did you mean claude?"), ("minee", "did you mean mine?"), ("\x1b[31m", "one of: claude")],
+    [("cluade", "did you mean claude?"), ("minee", "did you mean mine?"), ("\x1b[31m", "one of: agy, ")],
 )
 def test_an_unknown_coder_is_refused_with_the_nearest(name: str, near: str) -> None:
     with pytest.raises(NotFound) as caught:
@@ -200,6 +200,85 @@ def test_an_opencode_session_ends_with_the_step_that_calls_no_tools(reason: str 
     events = opencode.read(line(type="step_finish", sessionID="s", part={"reason": reason, "tokens": {"input": 3}}))
     assert events[0] == Event(EventKind.USAGE, usage=Usage(3, 0))
     assert [event.ok for event in events[1:]] == ([] if ok is None else [ok])
+
+
+EDITED = [
+    Event(EventKind.TOOL_CALLED, "src/my file.py", tool="edit"),
+    Event(EventKind.TOOL_ENDED, tool="edit", ok=True),
+]
+COMMITTED = [
+    Event(EventKind.TOOL_CALLED, "0a1b2c3 feat: mend it", tool="commit"),
+    Event(EventKind.TOOL_ENDED, tool="commit", ok=True),
+    Event(RESULT, ok=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "events"),
+    [
+        ("Model: openai/x with whole edit format", [Event(EventKind.SESSION, model="openai/x")]),
+        ("Main model: x with diff edit format, prompt cache", [Event(EventKind.SESSION, model="x")]),
+        ("Applied edit to src/my file.py", EDITED),
+        ("Commit 0a1b2c3 feat: mend it", COMMITTED),
+        ("Commit your work often.", [Event(EventKind.SAID, "Commit your work often.")]),
+        ("Tokens: 940 sent, 31 received.", [Event(EventKind.USAGE, usage=Usage(940, 31)), Event(RESULT, ok=True)]),
+        (
+            "Tokens: 12k sent, 3k cache write, 1.5k cache hit, 2.3k received. Cost: $0.0031 message, $0.05 session.",
+            [Event(EventKind.USAGE, usage=Usage(12000, 2300)), Event(RESULT, ok=True, cost=0.05)],
+        ),
+        ("Cost: $0.0031 message, $1.05 session.", [Event(RESULT, ok=True, cost=1.05)]),
+        ("Tokens: many sent, few received.", [Event(EventKind.SAID, "Tokens: many sent, few received.")]),
+        (
+            "litellm.RateLimitError: RateLimitError: slow down",
+            [Event(EventKind.ERROR, "litellm.RateLimitError: RateLimitError: slow down", status=429)],
+        ),
+        ("litellm.APIConnectionError: gone", [Event(EventKind.ERROR, "litellm.APIConnectionError: gone")]),
+        (
+            "Only 3 reflections allowed, stopping.",
+            [Event(EventKind.ERROR, "Only 3 reflections allowed, stopping.")],
+        ),
+    ],
+)
+def test_what_aider_says_of_itself(said: str, events: list[Event]) -> None:
+    assert aider.read(said.encode()) == events
+
+
+def step(**facts: object) -> bytes:
+    return line(event="step_update", step_update={"step_index": 2, **facts})
+
+
+@pytest.mark.parametrize(
+    ("said", "event"),
+    [
+        (line(event="init", conversation_id="c", init={}), Event(EventKind.SESSION, session="c")),
+        (step(step_type="user_input", state="DONE", text_delta="go"), Event(EventKind.OTHER, "step/user_input")),
+        (step(step_type="agent_response", state="ACTIVE", text_delta="Hm."), Event(EventKind.SAID, "Hm.")),
+        (
+            step(step_type="agent_response", text_delta="\n", usage={"input_tokens": 9, "output_tokens": 2}),
+            Event(EventKind.USAGE, usage=Usage(9, 2)),
+        ),
+        (
+            step(step_type="tool", state="ACTIVE", tool_name="run", tool_info={"parameters": {"CommandLine": "ls"}}),
+            Event(EventKind.TOOL_CALLED, "ls", tool="run", call="step-2"),
+        ),
+        (
+            step(step_type="tool", state="ERROR", tool_name="run_command", tool_info={"error": {"message": "no"}}),
+            Event(EventKind.TOOL_ENDED, "no", tool="run_command", call="step-2", ok=False),
+        ),
+        (
+            line(event="result", result={"status": "SUCCESS", "response": "Done.", "conversation_id": "c-1"}),
+            Event(RESULT, "Done.", ok=True, session="c-1"),
+        ),
+        (
+            line(event="result", result={"status": "SUCCESS", "denied_actions": [{"action": "command"}]}),
+            Event(RESULT, "not permitted: command", ok=False),
+        ),
+        (line(event="result", result={"status": "ERROR", "error": "log in"}), Event(RESULT, "log in", ok=False)),
+        (line(event="new"), Event(EventKind.OTHER, "new")),
+    ],
+)  # fmt: skip
+def test_what_agy_says(said: bytes, event: Event) -> None:
+    assert agy.read(said) == [event]
 
 
 def test_a_line_of_text_is_something_said() -> None:

@@ -13,7 +13,7 @@ from fleet.config import runtime, settings, toml, units
 from fleet.config.limits import Origin, candidates, project_limits, resolve_limits
 from fleet.config.problems import InvalidFile
 from fleet.config.runtime import Live, Runtime
-from fleet.config.runtime_schema import Concurrent, RuntimeFile
+from fleet.config.runtime_schema import BUILT_IN, Concurrent, RuntimeFile
 from fleet.config.starter import starter
 from fleet.core import BadConfig
 from fleet.core.fleet import ProjectLimits
@@ -40,7 +40,7 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     assert (got.tracker, got.min_free_disk, got.dead_man, got.backoff) == ("local", 10**9, 3600.0, 10.0)
     assert got.limits == Limits(timeout=7200.0, attempts=3, output=10**9)
     assert (got.concurrent.coders, got.concurrent.models, got.coders) == ({}, {}, {})
-    assert got.known_coders == ["claude", "codex", "opencode", "demonstration"]
+    assert got.known_coders == list(BUILT_IN)
 
 
 def test_a_new_file_sets_nothing_and_shows_every_default() -> None:

@@ -33,8 +33,9 @@ def must_be_known(settings: Runtime, spec: Spec) -> None:
     """Refuse a coder or an account that nobody has declared."""
     from fleet.core.text import clean, nearest
 
-    known, coder = settings.known_coders, spec.coder
-    if coder is not None and coder not in known:
+    coder = spec.coder
+    if coder is not None and not settings.knows(coder):
+        known = settings.known_coders
         raise BadConfig(
             f"there is no coder {clean(coder)!r}{nearest(coder, known)}; there are {', '.join(known)}",
             hint="a coder of your own: fleet config set 'coders.NAME.argv=[\"my-agent\"]'",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from fleet.app.home import ensure_home, settings_path, wake
 from fleet.core import BadConfig, FleetError, ToolMissing
@@ -15,6 +15,9 @@ from fleet.core.task import Spec
 from fleet.core.text import clean, nearest
 from fleet.host import run
 from fleet.tracker import arguments, beads, envelope, reserve, spec
+
+if TYPE_CHECKING:
+    from fleet.config.runtime import Runtime
 
 ELSEWHERE = ("BEADS_DB", "BD_DB", "BEADS_DIR")  # these would lead bd away from the home
 
@@ -45,17 +48,18 @@ def call(args: Sequence[str], cwd: Path) -> Made:
     return _create(create, how, _home())
 
 
-def known_coders() -> list[str]:
+def settings() -> Runtime:
     from fleet.config import runtime
 
-    return runtime.read(settings_path()).known_coders
+    return runtime.read(settings_path())
 
 
 def overrides(create: arguments.Create, cwd: Path) -> Spec:
     """How the new task is to be worked on; refused before bd is called, so that nothing half-made is left."""
     if (create.coder is None) != (create.model is None):
         raise BadConfig("--coder and --model belong together: give both, or neither to inherit the defaults")
-    if create.coder is not None and create.coder not in (known := known_coders()):
+    if create.coder is not None and not (now := settings()).knows(create.coder):
+        known = now.known_coders
         near = nearest(create.coder, known)
         raise BadConfig(f"there is no coder {clean(create.coder)!r}{near}; there are {', '.join(known)}")
     found = {"cwd": str(cwd), "coder": create.coder, "model": create.model}

@@ -81,8 +81,9 @@ def _current(used: float | None, resets: float | None, now: float) -> float | No
 def _named(home: Path, coder: str | None, project: Path | None) -> tuple[Scope, str]:
     scope = _scope(coder, project)
     if coder is not None:
-        known = settings.read(home / SETTINGS).known_coders
-        if coder not in known:
+        runtime = settings.read(home / SETTINGS)
+        if not runtime.knows(coder):
+            known = runtime.known_coders
             raise BadConfig(f"there is no coder {clean(coder)!r}{nearest(coder, known)}", hint="fleet config show")
         return scope, coder
     if project is not None:

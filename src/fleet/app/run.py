@@ -85,9 +85,14 @@ def supervise(
 
 
 def find_coder(name: str, runtime: Runtime) -> coders.Coder:
-    """The coder of this name: one of ours, or one that runtime.toml declares."""
-    asked = [name] if name in runtime.coders else runtime.coders
-    return coders.find(name, {own: _declared(own, runtime) for own in asked if runtime.coders[own].argv})
+    """The coder of this name: one that runtime.toml declares, one of ours, or one that a package brings."""
+    part = runtime.coders.get(name)
+    return _declared(name, runtime) if part is not None and part.argv else coders.find(name, declared(runtime))
+
+
+def declared(runtime: Runtime) -> dict[str, coders.Coder]:
+    """The coders that runtime.toml makes of settings alone."""
+    return {name: _declared(name, runtime) for name in runtime.coders if runtime.coders[name].argv}
 
 
 def _declared(name: str, runtime: Runtime) -> coders.Coder:

@@ -50,6 +50,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "gateway": ("fleet.cli.gateway", "Start, stop and look at the gateway (up, down, status)."),
     },
     "Extend": {
+        "coders": ("fleet.cli.coders", "List the agents that can work, and check one of your own (list, check)."),
         "skills": ("fleet.cli.assist", "Teach your assistant to set up and run a fleet (list, install)."),
         "plugins": ("fleet.cli.assist", "Write plugin marketplaces for Claude Code and Codex (install)."),
     },

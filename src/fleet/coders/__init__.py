@@ -4,30 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from fleet.coders import instructions
-from fleet.coders.base import Coder, Command, Job
+from fleet.coders.base import Can, Coder, Command, Job
 from fleet.coders.command import Declared
 from fleet.core.errors import NotFound
 from fleet.core.text import clean, nearest
 
-OURS = {"claude": "Claude", "codex": "Codex", "opencode": "OpenCode", "demonstration": "Demonstration"}
+if TYPE_CHECKING:
+    from fleet.host.plugins import Offer
+
+OURS = {
+    "claude": "Claude",
+    "codex": "Codex",
+    "opencode": "OpenCode",
+    "aider": "Aider",
+    "agy": "Agy",
+    "demonstration": "Demonstration",
+}
 """The module of each coder in this room, which is also its name, and its class."""
 
 
-def find(name: str, declared: Mapping[str, Coder]) -> Coder:
-    """The coder of that name; what a user declared comes before ours."""
+def find(name: str, declared: Mapping[str, Coder], *, bare: bool = False) -> Coder:
+    """The coder of that name: one that a user declared, one of ours, or one that another package brings.
+
+    A stranger's is guarded against its own mistakes; `bare`, they are seen.
+    """
     if name in declared:
         return declared[name]
-    if name not in OURS:
+    if name in OURS:
+        coder: Coder = getattr(import_module(f"fleet.coders.{name}"), OURS[name])()
+        return coder
+    offers = installed()
+    if name not in offers:
         known = names(declared)
         raise NotFound(f"no coder is named {clean(name)!r}{nearest(name, known)}", hint=f"one of: {', '.join(known)}")
-    coder: Coder = getattr(import_module(f"fleet.coders.{name}"), OURS[name])()
-    return coder
+    guests = import_module("fleet.coders.guests")
+    guest: Coder = (guests.load if bare else guests.guarded)(offers[name])
+    return guest
+
+
+def installed() -> dict[str, Offer]:
+    """What other packages bring, but for names that are ours."""
+    plugins = import_module("fleet.host.plugins")
+    return {name: offer for name, offer in plugins.offers(plugins.CODERS).items() if name not in OURS}
 
 
 def names(declared: Mapping[str, Coder]) -> list[str]:
-    return sorted({*OURS, *declared})
+    return sorted({*OURS, *declared, *installed()})
 
 
-__all__ = ["OURS", "Coder", "Command", "Declared", "Job", "find", "instructions", "names"]
+__all__ = ["OURS", "Can", "Coder", "Command", "Declared", "Job", "find", "installed", "instructions", "names"]

@@ -29,7 +29,7 @@ from fleet.config.units import seconds, size
 from fleet.core import BadConfig
 from fleet.core.text import clean, nearest
 from fleet.core.work import Limits
-from fleet.host import files
+from fleet.host import files, plugins
 
 NAME = "runtime.toml"
 MAX_BYTES = 64 * 1024
@@ -62,7 +62,11 @@ class Runtime(Struct, frozen=True, kw_only=True):
 
     @property
     def known_coders(self) -> list[str]:
-        return list(dict.fromkeys([*BUILT_IN, *self.coders]))
+        return list(dict.fromkeys([*BUILT_IN, *self.coders, *_installed()]))
+
+    def knows(self, coder: str) -> bool:
+        """Whether there is a coder of that name. Other packages are looked at only for one that is not ours."""
+        return coder in BUILT_IN or coder in self.coders or coder in _installed()
 
 
 class InvalidRuntime(InvalidFile):
@@ -139,9 +143,9 @@ def _check_coder(document: Document, name: str, part: object) -> None:
     if not isinstance(part, dict):
         return
     if name in BUILT_IN:
-        for key in [key for key in OF_OWN_CODERS if key in part]:
-            message = f"{dotted((*path, key))}: {name} is built in; give a coder of your own another name"
-            document.problem((*path, key), message)
+        _check_additions(document, path, part, f"{name} is built in; give a coder of your own another name")
+    elif part.get("argv") is None and name in _installed():
+        _check_additions(document, path, part, f"{name} is installed; a coder of your own needs argv")
     elif not _starts_something(part.get("argv")):
         document.problem((*path, "argv"), f"{dotted(path)}.argv is missing: the program to start, and its options")
     _check_env(document, path, part)
@@ -161,6 +165,17 @@ def _check_env(document: Document, path: tuple[str, str], part: object) -> None:
         if not ENV_NAME.match(variable):
             message = f"{dotted((*path, 'env', variable))} is not the name of an environment variable"
             document.problem((*path, "env", variable), message)
+
+
+def _check_additions(document: Document, path: tuple[str, ...], part: dict[str, object], why: str) -> None:
+    """What is only for a coder that is made of settings alone."""
+    for key in [key for key in OF_OWN_CODERS if key in part]:
+        document.problem((*path, key), f"{dotted((*path, key))}: {why}")
+
+
+def _installed() -> list[str]:
+    """The coders that other packages bring, by name; whether they work is seen when one is used."""
+    return [name for name in plugins.offers(plugins.CODERS) if name not in BUILT_IN and CODER_NAME.match(name)]
 
 
 def _starts_something(argv: object) -> bool:
@@ -192,7 +207,7 @@ def _check_references(document: Document) -> None:
             said = f"concurrent.projects: {clean(directory)!r} is not the absolute path of a directory"
             document.problem(("concurrent", "projects", directory), said)
     for path, name in named:
-        if isinstance(name, str) and name not in known:
+        if isinstance(name, str) and name not in known and name not in _installed():
             near = "" if document.has_many else nearest(name, known)
             document.problem(path, f"{dotted(path)} names an unknown coder: {clean(name)!r}{near}")
 

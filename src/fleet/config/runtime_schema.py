@@ -12,7 +12,14 @@ from fleet.config.shape import Part
 from fleet.config.units import Attempts, Duration, Pause, Room, Size
 from fleet.core.text import has_controls
 
-BUILT_IN = ("claude", "codex", "opencode", "demonstration")
+BUILT_IN = (
+    "claude",
+    "codex",
+    "opencode",
+    "aider",
+    "agy",
+    "demonstration",
+)
 CODER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -39,6 +46,8 @@ class EventsAs(StrEnum):
     CLAUDE = "claude"
     CODEX = "codex"
     OPENCODE = "opencode"
+    AIDER = "aider"
+    AGY = "agy"
 
 
 def _one_line(text: str) -> str:
@@ -116,7 +125,7 @@ class AccountSettings(Part, frozen=True, kw_only=True):
 
 
 class CoderSettings(Part, frozen=True, kw_only=True):
-    """An agent CLI: any program, without code; or additions to a built-in one, which takes the last three only."""
+    """An agent CLI: any program, without code; or additions to one that is built in or installed, by the last three."""
 
     argv: Annotated[tuple[Word, ...] | None, _says("The program and its options. Required for one of your own.")] = None
     prompt: Annotated[PromptBy, _says("How it is given its prompt: on stdin, or as the last argument.")] = (
@@ -144,7 +153,7 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
     """The settings of this machine."""
 
     max_concurrent: Annotated[AtOnce, _says("How many agents run at once.")] = 3
-    coder: Annotated[Line, _says("The coder of a task that names none: a built-in one, or one of your own.")] = "claude"
+    coder: Annotated[Line, _says("The coder of a task that names none; built in, installed or your own.")] = "claude"
     model: Annotated[Line, _says("The model of a task that names none. Empty: the agent's own default.")] = "sonnet"
     context_pressure_threshold_pct: Annotated[
         Annotated[int, Meta(ge=10, le=100)],

@@ -20,13 +20,13 @@ HEAD = """\
 #   fleet config show --origin
 """
 CODERS = """\
-# Any program as a coder, without code. Built-in are claude, codex, opencode and demonstration; of these keys they take
+# Any program as a coder, without code. Those that are built in or installed (fleet coders list) take of these keys
 # args, env and pass_env. Nothing secret is passed on to an agent unless pass_env names it.
 #
 # [coders.my-agent]
 # argv = ["my-agent", "--go"]             # the program and its options
 # prompt = "stdin"                        # or "arg": as the last argument, which every user of the machine can see
-# events = "text"                         # or "jsonl", "claude", "codex", "opencode": how its output is read
+# events = "text"                         # or "jsonl", or the name of a CLI, such as "claude": how its output is read
 # model_flag = "--model"
 # resume_flag = "--resume"
 # context_limit = 128000                  # tokens

@@ -94,13 +94,14 @@ class Supervisor:
 class Scratch:
     """One $FLEET_HOME, and directories to work in."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, python: Path = Path(sys.executable)) -> None:
         self.root = root
+        self.python = str(python)
         self.user = root / "user"
         self.home = self.user / ".fleet"
         self.user.mkdir()
         self.env = {
-            "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{python.parent}:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(self.user),
             "FLEET_HOME": str(self.home),
             "LANG": "C.UTF-8",
@@ -115,7 +116,7 @@ class Scratch:
         self, *args: object, stdin: str | None = None, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> Ran:
         done = subprocess.run(
-            [sys.executable, "-m", "fleet", *map(str, args)],
+            [self.python, "-m", "fleet", *map(str, args)],
             cwd=cwd or self.root, env=self.env | dict(env or {}), input=(stdin or "").encode(),
             capture_output=True, timeout=60, check=False,
         )  # fmt: skip
@@ -161,7 +162,7 @@ class Scratch:
     def run(self, *args: str, env: Mapping[str, str] | None = None) -> Supervisor:
         """Start a supervisor in the background of the test, and wait until it has the home."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "fleet", "run", "--json", *args],
+            [self.python, "-m", "fleet", "run", "--json", *args],
             cwd=self.root, env=self.env | dict(env or {}), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         supervisor = Supervisor(process)
@@ -218,8 +219,8 @@ class Scratch:
 
 
 @contextmanager
-def scratch(root: Path) -> Iterator[Scratch]:
-    made = Scratch(root)
+def scratch(root: Path, python: Path = Path(sys.executable)) -> Iterator[Scratch]:
+    made = Scratch(root, python)
     try:
         yield made
     finally:
