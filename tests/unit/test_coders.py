@@ -71,7 +71,7 @@ def test_text_that_cannot_be_encoded_can_still_be_fenced() -> None:
 
 def test_ours_are_found_by_name_and_each_says_its_own() -> None:
     assert [find(name, {}).name for name in OURS] == list(OURS)
-    assert names(MINE) == ["claude", "codex", "demonstration", "mine", "opencode"]
+    assert names(MINE) == ["claude", "codex", "demonstration", "gemini", "mine", "opencode", "qwen"]
     assert find("mine", MINE) is MINE["mine"]
 
 

@@ -11,7 +11,14 @@ from fleet.coders.command import Declared
 from fleet.core.errors import NotFound
 from fleet.core.text import clean, nearest
 
-OURS = {"claude": "Claude", "codex": "Codex", "opencode": "OpenCode", "demonstration": "Demonstration"}
+OURS = {
+    "claude": "Claude",
+    "codex": "Codex",
+    "opencode": "OpenCode",
+    "gemini": "Gemini",
+    "qwen": "Qwen",
+    "demonstration": "Demonstration",
+}
 """The module of each coder in this room, which is also its name, and its class."""
 
 

@@ -12,7 +12,7 @@ from fleet.config.shape import Part
 from fleet.config.units import Attempts, Duration, Pause, Room, Size
 from fleet.core.text import has_controls
 
-BUILT_IN = ("claude", "codex", "opencode", "demonstration")
+BUILT_IN = ("claude", "codex", "opencode", "gemini", "qwen", "demonstration")
 CODER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -39,6 +39,8 @@ class EventsAs(StrEnum):
     CLAUDE = "claude"
     CODEX = "codex"
     OPENCODE = "opencode"
+    GEMINI = "gemini"
+    QWEN = "qwen"
 
 
 def _one_line(text: str) -> str:
