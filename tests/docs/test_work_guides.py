@@ -19,7 +19,7 @@ import pytest
 
 from fleet import coders
 from fleet.app.tasks import READABLE, Row, Shown
-from fleet.coders import claude, codex, opencode
+from fleet.coders import claude, codex, gemini, opencode, qwen
 from fleet.config import runtime
 from fleet.config.runtime_schema import BUILT_IN, EventsAs, RuntimeFile
 from fleet.core.work import Ending, Event, EventKind, State, Verdict
@@ -94,7 +94,7 @@ def test_every_coder_has_its_section_and_its_flags() -> None:
     assert sorted(BUILT_IN) == sorted(coders.OURS)
     for name in BUILT_IN:
         assert f"\n### {name}\n" in CODERS
-    for module in (claude, codex, opencode):
+    for module in (claude, codex, opencode, gemini, qwen):
         assert [option for option in module.OPTIONS if option not in CODERS] == []
     assert [stream for stream in EventsAs if stream not in first_cells(CODERS)] == []
 

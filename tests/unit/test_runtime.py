@@ -40,7 +40,7 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     assert (got.tracker, got.min_free_disk, got.dead_man, got.backoff) == ("local", 10**9, 3600.0, 10.0)
     assert got.limits == Limits(timeout=7200.0, attempts=3, output=10**9)
     assert (got.concurrent_coders, got.concurrent_models, got.coders) == ({}, {}, {})
-    assert got.known_coders == ["claude", "codex", "opencode", "demonstration"]
+    assert got.known_coders == ["claude", "codex", "opencode", "gemini", "qwen", "demonstration"]
 
 
 def test_a_new_file_sets_nothing_and_shows_every_default() -> None:
