@@ -110,7 +110,7 @@ def test_qwen_counts_each_request_and_the_whole_session_when_it_is_taken_up_agai
 def test_what_a_provider_refused_is_the_result_in_its_words(name: str) -> None:
     events = heard(name, "refused")
     (result,) = of(events, EventKind.RESULT)
-    assert (result.ok, result.status, result.window) == (False, 401, None)
+    assert (result.ok, result.status, result.window, result.total) == (False, 401, None, None)
     assert "invalid x-api-key" in (result.text or "")
     assert not of(events, EventKind.SAID, EventKind.USAGE)
 
@@ -141,7 +141,8 @@ def test_what_gemini_says_of_a_failure_is_understood(text: str, status: int | No
     stamp = datetime.fromtimestamp(0, UTC).isoformat()
     line = {"type": "result", "timestamp": stamp, "status": "error", "error": {"message": text}}
     (result,) = CODERS["gemini"].read(json.dumps(line).encode())
-    assert (result.ok, result.text, result.status, result.window) == (False, text, status, window)
+    assert (result.ok, result.status, result.window) == (False, status, window)
+    assert result.text == text.replace("\n", " ")
 
 
 def test_what_gemini_thought_is_written_too() -> None:
@@ -161,6 +162,16 @@ def test_qwen_is_heard_when_it_asks_again(data: dict[str, object], text: str) ->
     line = {"type": "system", "subtype": "retry", "session_id": "s", "data": data}
     (event,) = CODERS["qwen"].read(json.dumps(line).encode())
     assert event == Event(EventKind.ERROR, text=f"the model did not answer{text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("429 Too much\nPlease wait.", 429), ("503 Overloaded", 503), ("Why", None)]
+)
+def test_what_qwen_says_of_a_failure_is_understood(text: str, status: int | None) -> None:
+    line = {"type": "result", "is_error": True, "usage": {}, "error": {"message": f"[API Error: {text}]"}}
+    (result,) = CODERS["qwen"].read(json.dumps(line).encode())
+    assert (result.ok, result.status) == (False, status)
+    assert result.text == f"[API Error: {text}]".replace("\n", " ")
 
 
 def test_nothing_in_a_transcript_is_strange_and_the_version_is_the_pinned_one() -> None:

@@ -88,18 +88,25 @@ def _ended(data: Fields) -> Event:
 
 def _result(data: Fields) -> Event:
     failed = data.get("status") != "success"
-    text = word(fields(data.get("error")).get("message")) if failed else None
+    text = failure(data) if failed else None
     status = _status(text or "")
     window = _window(text or "", data.get("timestamp")) if status == 429 else None
     total = _usage(data.get("stats"))
     return Event(EventKind.RESULT, ok=not failed, text=text, total=total, status=status, window=window)
 
 
+def failure(data: Fields) -> str | None:
+    """What went wrong, on one line."""
+    text = fields(data.get("error")).get("message")
+    return word(" ".join(text.split())) if isinstance(text, str) else None
+
+
 def _usage(value: object) -> Usage | None:
     """Of this run. What came from a cache is inside the input; what was thought is in the total alone."""
     used = fields(value)
     read, total = count(used.get("input_tokens")), count(used.get("total_tokens"))
-    return Usage(read, max(total - read, count(used.get("output_tokens")))) if used else None
+    told = Usage(read, max(total - read, count(used.get("output_tokens"))))
+    return told if told.total else None
 
 
 def _status(text: str) -> int | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from fleet.coders import claude
 from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Coder, Command, Job, checked
-from fleet.coders.gemini import plain
-from fleet.coders.stream import Fields, count, fields, parse, word
+from fleet.coders.gemini import failure, plain
+from fleet.coders.stream import Fields, count, fields, parse
 from fleet.core.work import Event, EventKind, Usage
 
 OPTIONS = ("--output-format", "stream-json", "--approval-mode", "yolo")
@@ -62,7 +62,7 @@ def _own(event: Event, data: Fields, used: Usage | None) -> Event:
         case EventKind.USAGE:
             return replace(event, usage=used)
         case EventKind.RESULT:
-            text = word(fields(data.get("error")).get("message")) or event.text
+            text = failure(data) or event.text
             return replace(event, text=text, total=used, status=None if event.ok else _status(text))
         case EventKind.OTHER if data.get("subtype") == "retry":
             return Event(EventKind.ERROR, text=_retry(fields(data.get("data"))))
