@@ -18,13 +18,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from fleet.coders import Job, find  # noqa: E402
-from standins.agent_desk import MODELS, Desk, desk  # noqa: E402
+from standins.agent_desk import MODELS, MORE_MODELS, Desk, desk  # noqa: E402
 from standins.agent_models import Answer, Mind, Refuse, results, script  # noqa: E402
 from standins.aider_desk import MODEL, aider_desk, edits, environment  # noqa: E402
 from standins.model_server import Asked, Call, Say  # noqa: E402
 
 TRANSCRIPTS = ROOT / "tests" / "transcripts"
 LIMIT = Refuse(429, "rate_limit_error", "You have hit your limit; it resets at 5pm")
+EXHAUSTED = Refuse(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota. Please retry in 3600.5s.")
 BAD_KEY = Refuse(401, "authentication_error", "invalid x-api-key")
 PATCH = "*** Begin Patch\n*** Add File: patched.txt\n+patched\n*** End Patch\n"
 
@@ -75,6 +76,21 @@ RECORDINGS = {
         ),
         BAD_KEY,
     ),
+    "gemini": Recording(
+        (
+            Call("run_shell_command", {"command": "echo made > made.txt; cat made.txt", "description": "make it"}),
+            Call("read_file", {"file_path": "{project}/missing.txt"}),
+        ),
+        Refuse(401, "UNAUTHENTICATED", "invalid x-api-key"),
+        {"limited": lambda asked: EXHAUSTED},
+    ),
+    "qwen": Recording(
+        (
+            Call("write_file", {"file_path": "{project}/made.txt", "content": "made\n"}),
+            Call("run_shell_command", {"command": "cat made.txt; exit 3", "is_background": False}),
+        ),
+        BAD_KEY,
+    ),
 }
 
 
@@ -85,7 +101,9 @@ def record(name: str, directory: Path) -> dict[str, bytes]:
         where.model.answers = placed(recording.works, where.project)
         works = run(where, name, "Make it.", None)
         session = next(event.session for line in works.splitlines() for event in find(name, {}).read(line))
-        streams = {"works": works, "resumed": run(where, name, "Go on.", session)}
+        streams = {"works": works}
+        if find(name, {}).can.resume:
+            streams["resumed"] = run(where, name, "Go on.", session)
         for what, mind in {"refused": lambda asked: recording.refusal, **recording.more}.items():
             where.model.answers = mind
             streams[what] = run(where, name, "Make it.", None)
@@ -102,8 +120,9 @@ def record_aider(directory: Path) -> dict[str, bytes]:
 
 
 def run(where: Desk, name: str, prompt: str, session: str | None, **env: str) -> bytes:
-    job = Job(prompt, where.project, MODELS.get(name, MODEL), session)
-    done = where.run(find(name, {}).command(job), **env)
+    job = Job(prompt, where.project, (MODELS | MORE_MODELS).get(name, MODEL), session)
+    own = {"TMPDIR": str(where.home)} if name == "gemini" else {}  # where it leaves a report of every error
+    done = where.run(find(name, {}).command(job), **env, **own)
     sys.stderr.write(f"{name}: exit {done.exit}, {len(done.lines)} lines\n{done.err}")
     return done.out
 
@@ -115,7 +134,10 @@ def placed(mind: Mind, project: Path) -> Callable[[Asked], Answer]:
         said = mind(asked)
         if not isinstance(said, Call):
             return said
-        filled = {key: str(value).replace("{project}", str(project)) for key, value in said.arguments.items()}
+        filled = {
+            key: value.replace("{project}", str(project)) if isinstance(value, str) else value
+            for key, value in said.arguments.items()
+        }
         return Call(said.tool, filled, said.namespace)
 
     return answer

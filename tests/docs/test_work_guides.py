@@ -21,7 +21,7 @@ import pytest
 from fleet import coders
 from fleet.app.coders import Listed
 from fleet.app.tasks import READABLE, Row, Shown
-from fleet.coders import agy, aider, claude, codex, conformance, opencode
+from fleet.coders import agy, aider, claude, codex, conformance, gemini, opencode, qwen
 from fleet.config import runtime
 from fleet.config.runtime_schema import BUILT_IN, EventsAs, RuntimeFile
 from fleet.core.work import Ending, Event, EventKind, State, Verdict
@@ -96,7 +96,7 @@ def test_every_coder_has_its_section_and_its_flags() -> None:
     assert sorted(BUILT_IN) == sorted(coders.OURS)
     for name in BUILT_IN:
         assert f"\n### {name}\n" in CODERS
-    for module in (claude, codex, opencode, aider, agy):
+    for module in (claude, codex, opencode, gemini, qwen, aider, agy):
         assert [option for option in module.OPTIONS if option not in CODERS] == []
     assert [stream for stream in EventsAs if stream not in first_cells(CODERS)] == []
 

@@ -22,9 +22,11 @@ from standins.agent_models import Mind, Server
 
 SECONDS = 120
 MODELS = {"claude": "claude-sonnet-4-5", "codex": "local-coder", "opencode": "fleet/local-coder"}
+MORE_MODELS = {"gemini": "gemini-2.5-pro", "qwen": "local-coder"}
+PARTS = ("agents", "more-agents", "node")
 KEY = "sk-of-this-test"
 NPM = "/npm/"
-OURS = ("/v1/messages", "/v1/responses", "/v1/chat/completions", "/v1/models", NPM)
+OURS = ("/v1/messages", "/v1/responses", "/v1/chat/completions", "/v1/models", "/v1beta/models/", NPM)
 CODEX = """\
 model_provider = "fleet"
 web_search = "disabled"
@@ -85,7 +87,7 @@ class Desk:
     def environment(self) -> dict[str, str]:
         proxy = self.model.endpoint
         return {
-            "PATH": os.pathsep.join([str(parts.find("agents").bin), str(parts.find("node").bin), os.defpath]),
+            "PATH": os.pathsep.join([*(str(parts.find(name).bin) for name in PARTS), os.defpath]),
             "HOME": str(self.home),
             "FLEET_KEY": KEY,
             "IS_SANDBOX": "1",  # Claude Code will not work unasked as root, except in a sandbox
@@ -114,6 +116,10 @@ def desk(directory: Path, mind: Mind) -> Iterator[Desk]:
         assert isinstance(model, Server)
         (home / ".codex" / "config.toml").write_text(CODEX.format(endpoint=model.endpoint))
         (home / ".config" / "opencode" / "opencode.json").write_text(json.dumps(opencode(model.endpoint)))
+        for name, own in {".gemini": gemini(), ".qwen": qwen(model.endpoint)}.items():
+            (home / name).mkdir()
+            (home / name / "settings.json").write_text(json.dumps(own, indent=2))
+        (home / ".gemini" / ".env").write_text(f"GEMINI_API_KEY={KEY}\nGOOGLE_GEMINI_BASE_URL={model.endpoint}\n")
         yield Desk(project, home, model)
 
 
@@ -126,3 +132,23 @@ def opencode(endpoint: str) -> dict[str, Any]:
         "models": {"local-coder": {"name": "local-coder", "limit": limit}},
     }
     return {"provider": {"fleet": provider}, "permission": {"bash": {"*": "ask", "rm *": "deny"}, "edit": "ask"}}
+
+
+def gemini() -> dict[str, Any]:
+    """A key for a login, no word to anybody else, and no second try: it would try ten times, for minutes."""
+    return {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"enableAutoUpdate": False, "maxAttempts": 1},
+    }
+
+
+def qwen(endpoint: str) -> dict[str, Any]:
+    """A key and where to, no word to anybody else, and no requests of its own beside the work."""
+    return {
+        "security": {"auth": {"selectedType": "openai", "apiKey": KEY, "baseUrl": f"{endpoint}/v1"}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"enableAutoUpdate": False},
+        "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
+        "$version": 4,  # Qwen Code puts it there at its first start
+    }

@@ -1,7 +1,8 @@
-"""The scripted model for any of the agent CLIs: `model_server`, and besides it Anthropic's API and a refusal.
+"""The scripted model for any of the agent CLIs: `model_server`, and besides it the APIs of Anthropic and Google.
 
-Claude Code asks `POST /v1/messages` (streamed) and `POST /v1/messages/count_tokens`. A refusal is what a provider says
-to a bad key or a spent quota, in the words and with the status of each protocol.
+Claude Code asks `POST /v1/messages` (streamed) and `POST /v1/messages/count_tokens`; Gemini CLI `POST
+/v1beta/models/NAME:streamGenerateContent`. It can also refuse, as a provider does a bad key or a spent quota, in
+the words and with the status of each protocol.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Refuse:
 
 Answer = Say | Call | Refuse
 Mind = Callable[[Asked], Answer]
+GEMINI = "/v1beta/models/"
 CACHED = {"cache_creation_input_tokens": 100, "cache_read_input_tokens": 1000}
 
 
@@ -65,15 +67,21 @@ class _Handler(model_server._Handler):
                 self._reply(200, "application/json", b'{"input_tokens": 10}')
             case "/v1/messages" | "/v1/responses" | "/v1/chat/completions" as path:
                 self._answer(path, asked, self.server.answers.answers(asked))
+            case path if path.startswith(GEMINI) and path.endswith(":streamGenerateContent"):
+                self._answer(path, asked, self.server.answers.answers(asked))
             case _:
                 self._reply(404, "application/json", b'{"error": {"message": "no such path"}}')
 
     def _answer(self, path: str, asked: Asked, answer: Answer) -> None:
         match path, answer:
+            case path, Refuse() if path.startswith(GEMINI):
+                self._refuse_as_google(answer)
             case _, Refuse():
                 self._refuse(answer)
             case "/v1/messages", _:
                 self._stream(messages(asked, answer))
+            case path, _ if path.startswith(GEMINI):
+                self._stream([b"data: " + json.dumps(content(answer)).encode() + b"\n\n"])
             case "/v1/responses", _:
                 self._stream(from_cache(asked, model_server.responses(asked, answer)))
             case _ if asked.body.get("stream"):
@@ -85,6 +93,10 @@ class _Handler(model_server._Handler):
     def _refuse(self, answer: Refuse) -> None:
         error = {"type": answer.kind, "message": answer.message, "code": answer.kind}
         self._reply(answer.status, "application/json", json.dumps({"type": "error", "error": error}).encode())
+
+    def _refuse_as_google(self, answer: Refuse) -> None:
+        error = {"code": answer.status, "message": answer.message, "status": answer.kind}
+        self._reply(answer.status, "application/json", json.dumps({"error": error}).encode())
 
 
 def from_cache(asked: Asked, stream: Iterable[bytes]) -> Iterator[bytes]:
@@ -120,6 +132,22 @@ def _block(asked: Asked, answer: Say | Call) -> tuple[dict[str, Any], dict[str, 
             return block, {"type": "input_json_delta", "partial_json": json.dumps(arguments)}, "tool_use"
 
 
+def content(answer: Say | Call) -> dict[str, Any]:
+    """Google's stream: a single piece, with what it used."""
+    used = {"promptTokenCount": 1110, "cachedContentTokenCount": 1000, "candidatesTokenCount": 5}
+    whole = {"role": "model", "parts": [_part(answer)]}
+    candidate = {"content": whole, "finishReason": "STOP", "index": 0}
+    return {"candidates": [candidate], "usageMetadata": used | {"totalTokenCount": 1115}, "responseId": "r1"}
+
+
+def _part(answer: Say | Call) -> dict[str, Any]:
+    match answer:
+        case Say(text):
+            return {"text": text}
+        case Call(tool, arguments):
+            return {"functionCall": {"name": tool, "args": arguments}}
+
+
 def _event(kind: str, data: dict[str, Any]) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind} | data)}\n\n".encode()
 
@@ -131,7 +159,7 @@ def mark(asked: Asked) -> str:
 
 def turns(asked: Asked) -> list[dict[str, Any]]:
     """The conversation so far, whichever protocol carries it."""
-    return list(asked.body.get("input") or asked.body.get("messages") or [])
+    return list(asked.body.get("input") or asked.body.get("messages") or asked.body.get("contents") or [])
 
 
 def results(asked: Asked) -> int:
@@ -147,9 +175,13 @@ def _last_prompt(said: list[dict[str, Any]]) -> int:
 def _results(turn: dict[str, Any]) -> int:
     if turn.get("type") == "function_call_output" or turn.get("role") == "tool":
         return 1
-    content = turn.get("content")
+    content = turn.get("content") or turn.get("parts")
     blocks = content if isinstance(content, list) else []
-    return sum(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+    return sum(isinstance(block, dict) and _is_result(block) for block in blocks)
+
+
+def _is_result(block: dict[str, Any]) -> bool:
+    return block.get("type") == "tool_result" or "functionResponse" in block
 
 
 def script(*answers: Answer) -> Mind:

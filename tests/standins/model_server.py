@@ -48,7 +48,7 @@ class Asked:
     @property
     def tools(self) -> set[str]:
         """The names of the tools on offer, whichever protocol names them."""
-        listed = self.body.get("tools") or []
+        listed = [one for tool in self.body.get("tools") or [] for one in tool.get("functionDeclarations", [tool])]
         return {str(tool.get("name") or tool.get("function", {}).get("name")) for tool in listed}
 
     @property

@@ -10,7 +10,7 @@ import re
 import shlex
 import threading
 
-from standins.agent_models import Answer, Mind, results, turns
+from standins.agent_models import GEMINI, Answer, Mind, results, turns
 from standins.model_server import Asked, Call, Say
 
 ASKS = {"/v1/messages": "claude", "/v1/responses": "codex", "/v1/chat/completions": "opencode"}
@@ -20,7 +20,10 @@ SECONDS = 90.0  # what no test waits for
 
 
 def coder_of(asked: Asked) -> str:
-    return ASKS[asked.path.partition("?")[0]]
+    """Who asks, by the protocol; of the two that speak OpenAI's, by the tools that it offers."""
+    if asked.path.startswith(GEMINI):
+        return "gemini"
+    return "qwen" if "run_shell_command" in asked.tools else ASKS[asked.path.partition("?")[0]]
 
 
 def conversation(asked: Asked) -> str:
@@ -43,6 +46,8 @@ def write(coder: str, path: str, text: str) -> Call:
             return Call("Write", {"file_path": path, "content": text})
         case "opencode":
             return Call("write", {"filePath": path, "content": text})
+        case "gemini" | "qwen":
+            return Call("write_file", {"file_path": path, "content": text})
         case _:  # Codex has no tool that only writes
             return shell(coder, f"printf %s {shlex.quote(text)} > {shlex.quote(path)}")
 
@@ -53,6 +58,8 @@ def shell(coder: str, command: str) -> Call:
             return Call("Bash", {"command": command, "description": "as the task says"})
         case "opencode":
             return Call("bash", {"command": command, "description": "as the task says"})
+        case "gemini" | "qwen":
+            return Call("run_shell_command", {"command": command, "description": "as the task says"})
         case _:
             return Call("exec_command", {"cmd": command})
 

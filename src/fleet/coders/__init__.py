@@ -21,6 +21,8 @@ OURS = {
     "opencode": "OpenCode",
     "aider": "Aider",
     "agy": "Agy",
+    "gemini": "Gemini",
+    "qwen": "Qwen",
     "demonstration": "Demonstration",
 }
 """The module of each coder in this room, which is also its name, and its class."""

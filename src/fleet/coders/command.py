@@ -4,7 +4,7 @@
 argv = ["my-agent", "--go"]
 prompt = "stdin"          # or "arg": the whole prompt becomes the last argument, exactly as it is
 events = "text"           # each line is something said; "jsonl": our own field names; or the stream of a known
-                          # agent: "claude", "codex", "opencode", "aider", "agy"
+                          # agent: "claude", "codex", "opencode", "gemini", "qwen", "aider", "agy"
 model_flag = "--model"    # the model follows as the next argument; with a "=" at its end, in the same one
 resume_flag = "--resume"  # likewise the session; without it, a session is never taken up again
 context_limit = 128000
@@ -22,7 +22,7 @@ from fleet.core.text import clean, nearest
 from fleet.core.work import Event, EventKind, Usage, Window
 
 PROMPTS = ("stdin", "arg")
-STREAMS = ("text", "jsonl", "claude", "codex", "opencode", "aider", "agy")
+STREAMS = ("text", "jsonl", "claude", "codex", "opencode", "gemini", "qwen", "aider", "agy")
 LONGEST_ARGUMENT = 128 * 1024 - 1  # bytes, on Linux; the rest of a command line has a limit of its own
 
 

@@ -16,6 +16,8 @@ BUILT_IN = (
     "claude",
     "codex",
     "opencode",
+    "gemini",
+    "qwen",
     "aider",
     "agy",
     "demonstration",
@@ -48,6 +50,8 @@ class EventsAs(StrEnum):
     OPENCODE = "opencode"
     AIDER = "aider"
     AGY = "agy"
+    GEMINI = "gemini"
+    QWEN = "qwen"
 
 
 def _one_line(text: str) -> str:

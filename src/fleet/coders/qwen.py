@@ -1,0 +1,92 @@
+"""Qwen Code: `qwen --output-format stream-json`, the prompt on its standard input. Its stream is like Claude Code's."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+
+from fleet.coders import claude
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Coder, Command, Job, checked
+from fleet.coders.gemini import failure, plain
+from fleet.coders.stream import Fields, count, fields, parse
+from fleet.core.work import Event, EventKind, Usage
+
+OPTIONS = ("--output-format", "stream-json", "--approval-mode", "yolo")
+FAILED = re.compile(r"\[API Error: (?:(\d{3})\b)?")  # how what a provider refused begins, also where the model speaks
+IDLE = "QWEN_CODE_MCP_TOOL_IDLE_TIMEOUT_MS"  # a tool that is silent for longer, else five minutes, is given up
+CAN = Can(resume=True, ask=True, usage=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Qwen:
+    """It does not say how much its model reads at once, so nobody knows how full its context is."""
+
+    name: str = "qwen"
+    context_limit: int | None = None
+    program: str = "qwen"
+    can: Can = CAN
+    unproven: str = "the services of Alibaba: it was seen with a scripted model of OpenAI's protocol"
+
+    def command(self, job: Job) -> Command:
+        job = checked(job)
+        model = () if job.model is None else (f"--model={job.model}",)
+        resume = () if job.session is None else (f"--resume={job.session}",)
+        ask, env = _asking(job) if job.ask else ((), {})
+        return Command(("qwen", *OPTIONS, *ask, *model, *resume, *job.args), plain(job.prompt), env)
+
+    def read(self, line: bytes) -> list[Event]:
+        return read(line)
+
+
+def _asking(job: Job) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The server that asks a person, beside the user's own. Its tool is loaded at once, not searched for first."""
+    program, *args = job.ask
+    wait = round(1000 * (job.ask_wait + ASK_GRACE))
+    server = {"command": program, "args": args, "timeout": wait, "alwaysLoadTools": True}
+    return (f"--mcp-config={json.dumps({'mcpServers': {ASK_SERVER: server}})}",), {IDLE: str(wait)}
+
+
+def read(line: bytes) -> list[Event]:
+    """The events in one line of Qwen Code's stream: as Claude Code's, but for what is counted and how it fails."""
+    events, data = claude.read(line), parse(line) or {}
+    used = _usage(fields(data.get("message")).get("usage") or data.get("usage"))
+    told = [_own(event, data, used) for event in events]
+    return [event for event in told if event.kind is not EventKind.USAGE or event.usage] or told[:1]
+
+
+def _own(event: Event, data: Fields, used: Usage | None) -> Event:
+    match event.kind:
+        case EventKind.SAID if FAILED.match(event.text or ""):
+            return replace(event, kind=EventKind.ERROR, status=_status(event.text))
+        case EventKind.USAGE:
+            return replace(event, usage=used)
+        case EventKind.RESULT:
+            text = failure(data) or event.text
+            return replace(event, text=text, total=used, status=None if event.ok else _status(text))
+        case EventKind.OTHER if data.get("subtype") == "retry":
+            return Event(EventKind.ERROR, text=_retry(fields(data.get("data"))))
+        case _:
+            return event
+
+
+def _retry(told: Fields) -> str:
+    """It does not say what the provider answered."""
+    tries = f": try {count(told.get('attempt'))} of {count(told.get('maxRetries'))}" if told.get("attempt") else ""
+    pause = count(told.get("delayMs")) // 1000
+    return f"the model did not answer{tries}{f', again in {pause} s' if pause else ''}"
+
+
+def _status(text: str | None) -> int | None:
+    found = FAILED.match(text or "")
+    return int(found[1]) if found and found[1] else None
+
+
+def _usage(value: object) -> Usage | None:
+    """What came from a cache is inside the input already. A request that was refused used nothing, and is none."""
+    used = fields(value)
+    told = Usage(count(used.get("input_tokens")), count(used.get("output_tokens")))
+    return told if told.total else None
+
+
+_promise: type[Coder] = Qwen
