@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from standins.work_models import (
     Gate,
     attempt_of,
     coder_of,
+    commit,
     conversation,
     shell,
     works,
@@ -391,25 +393,68 @@ def refuses(asked: Asked) -> Answer:
     return Refuse(401, "authentication_error", "the key of this test is spent")
 
 
-def test_what_a_provider_refused_is_the_cause_and_is_tried_again(tmp_path: Path) -> None:
+def test_what_a_provider_refused_is_the_cause_and_burns_no_attempt(tmp_path: Path) -> None:
     with house(tmp_path, refuses) as at:
-        at.prepare("backoff=0.3s")
+        at.prepare()
         at.fleet("config", "set", "coders.claude.env.CLAUDE_CODE_MAX_RETRIES=0")
-        ids = {coder: at.add(coder, "--attempts", "3") for coder in ("claude", "codex")}
-        with at.supervisor() as supervisor:
-            drained(supervisor)
+        ids = {coder: at.add(coder, "--attempts", "1") for coder in MODELS}
+        at.fleet("run", "--once")
         rows = at.tasks()
         for task in ids.values():
             cause = rows[task]["cause"]
-            assert rows[task]["state"] == "failed"
-            assert cause.startswith("the agent exited with 1: ")
-            assert "401" in cause
+            assert rows[task]["state"] == "open"
+            assert "the provider answered 401: " in cause
             assert "the key of this test is spent" in cause
-            assert cause.endswith("gave up after 3 attempts")
-            history = at.history(task)
-            assert [one["verdict"] for one in history] == ["retry", "retry", "failed"]
-            assert [one["retry_after"] for one in history] == [0.3, 0.6, 0.0]
-            assert not [one for one in history if one["tokens"] or one["cost"]]
+            (attempt,) = at.history(task)
+            assert (attempt["ending"], attempt["verdict"], attempt["status"]) == ("turned away", "retry", 401)
+            assert (attempt["retry_after"], attempt["turned"]) == (60.0, False)
+            assert not attempt["tokens"]
+            assert not attempt["cost"]
+
+
+class Metered:
+    """A provider whose five hours are over after one turn, for a few seconds; then it answers as before."""
+
+    def __init__(self) -> None:
+        self.resets = 0
+        self.refused = 0
+
+    def __call__(self, asked: Asked) -> Answer:
+        if asked.tools and results(asked) == 1 and not self.resets:
+            self.resets = int(time.time()) + 8
+        if asked.tools and self.resets and time.time() >= self.resets:
+            return shell("claude", commit("made-*.txt", "gone on with")) if results(asked) == 1 else Say(CLOSING)
+        if not self.resets:
+            return works(asked)
+        self.refused += 1
+        window, prefix = {"status": "rejected", "reset": str(self.resets)}, "anthropic-ratelimit-unified"
+        told = {f"{prefix}-{name}": value for name, value in window.items()}
+        told |= {f"{prefix}-5h-{name}": value for name, value in {"utilization": "1.0", **window}.items()}
+        told[f"{prefix}-representative-claim"] = "five_hour"
+        return Refuse(429, "rate_limit_error", "This would exceed your account's rate limit.", told)
+
+
+def test_claude_waits_until_its_window_resets_and_goes_on_in_the_same_session(tmp_path: Path) -> None:
+    """With a subscription, which is what tells of windows: a made-up token in an account of its own."""
+    provider = Metered()
+    with house(tmp_path, provider) as at:
+        at.prepare()
+        token = ("accounts.mine.env.CLAUDE_CODE_OAUTH_TOKEN=sk-of-this-test", "accounts.mine.env.ANTHROPIC_AUTH_TOKEN=")
+        at.fleet("config", "set", "accounts.mine.coder=claude", *token)
+        task = at.add("claude", "--attempts", "1")
+        with at.supervisor() as supervisor:
+            drained(supervisor)
+        first, second = at.history(task)
+        assert (first["ending"], first["verdict"], first["account"]) == ("rate limited", "retry", "mine")
+        assert (second["verdict"], second["resumed"], second["turned"]) == ("accepted", True, True)
+        assert second["session"] == first["session"]
+        assert second["started"] >= provider.resets, "not before"
+        (window,) = [one for one in at.fleet("quota", "--json").json() if one["window"] == "five_hour"]
+        assert (window["account"], window["resets"], window["closed_until"]) == ("mine", provider.resets, None)
+        said = (at.home / "tasks" / task / "log.jsonl").read_text()
+        assert "account closed" in said
+        assert "turn began" in said
+        assert at.desk.strangers == []
 
 
 def test_a_killed_supervisors_agent_is_adopted_and_asked_nothing_twice(tmp_path: Path) -> None:

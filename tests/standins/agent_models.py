@@ -8,8 +8,8 @@ the words and with the status of each protocol.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -24,6 +24,7 @@ class Refuse:
     status: int
     kind: str
     message: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Answer = Say | Call | Refuse
@@ -92,7 +93,8 @@ class _Handler(model_server._Handler):
 
     def _refuse(self, answer: Refuse) -> None:
         error = {"type": answer.kind, "message": answer.message, "code": answer.kind}
-        self._reply(answer.status, "application/json", json.dumps({"type": "error", "error": error}).encode())
+        content = json.dumps({"type": "error", "error": error}).encode()
+        self._reply(answer.status, "application/json", content, answer.headers)
 
     def _refuse_as_google(self, answer: Refuse) -> None:
         error = {"code": answer.status, "message": answer.message, "status": answer.kind}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +31,7 @@ class Call:
 
 
 Answer = Say | Call
+NO_HEADERS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +138,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, events: Iterable[bytes]) -> None:
         self._reply(200, "text/event-stream", b"".join(events))
 
-    def _reply(self, status: int, kind: str, content: bytes) -> None:
+    def _reply(self, status: int, kind: str, content: bytes, headers: Mapping[str, str] = NO_HEADERS) -> None:
         self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content)))
         self.end_headers()
