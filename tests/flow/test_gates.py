@@ -174,6 +174,15 @@ def test_quiet_hours_and_the_limit_of_a_project(home: Scratch) -> None:
     assert supervisor.stop() == 0
 
 
+@pytest.mark.skipif(Path("/run/systemd/system").is_dir(), reason="here the limit would be kept")
+def test_a_limit_that_this_host_cannot_keep_is_said_to_be_so(home: Scratch) -> None:
+    home.settle("coder=ok", "agent_memory_max=2GB", coders={"ok": {}})
+    task = home.add("one", "--cwd", home.place("work"))
+    said = home.drain()
+    assert [one["limit"] for one in said if one["event"] == "memory limit not kept"] == [2 * 10**9]
+    assert home.task(task)["state"] == "done"
+
+
 def test_a_task_that_waits_long_comes_before_a_younger_one_that_is_a_little_more_urgent(home: Scratch) -> None:
     home.settle("coder=ok", "ageing=0.1s", coders={"ok": {}})
     place = home.place("work")

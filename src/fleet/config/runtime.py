@@ -55,6 +55,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     quiet_hours: tuple[str, ...]
     memory: int | None
     agent_memory: int
+    agent_memory_max: int
     accounts: Mapping[str, AccountSettings]
     coders: Mapping[str, CoderSettings]
     written: RuntimeFile
@@ -229,6 +230,7 @@ def _runtime(file: RuntimeFile) -> Runtime:
         quiet_hours=file.quiet_hours,
         memory=size(file.memory) or None,
         agent_memory=size(file.agent_memory),
+        agent_memory_max=size(file.agent_memory_max),
         accounts=file.accounts,
         coders=file.coders,
         written=file,

@@ -179,6 +179,9 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
         Room, _says("What agents may use all together, such as 16GB. 0: nine tenths of the machine's memory.")
     ] = 0
     agent_memory: Annotated[Size, _says("What an agent is expected to use, until such agents were seen.")] = "1GB"
+    agent_memory_max: Annotated[
+        Room, _says("What one agent's processes may use together, kept by the kernel where systemd runs. 0: no limit.")
+    ] = 0
     limits: MachineLimits = MachineLimits()
     concurrent: Concurrent = Concurrent()
     coders: Annotated[dict[str, CoderSettings], _says("Agent CLIs, by name.")] = field(default_factory=dict)

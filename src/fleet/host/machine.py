@@ -7,6 +7,7 @@ import resource
 import shutil
 import socket
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,6 +58,17 @@ def _lines(path: str) -> list[str]:
     with suppress(OSError):
         return Path(path).read_text().splitlines()
     return []
+
+
+def scoped(argv: Sequence[str], most: int) -> tuple[str, ...] | None:
+    """The same program in a control group of its own that may use so many bytes, swap none; None where the host offers
+    none. systemd makes the group, and it is gone with its last process.
+    """
+    if not Path("/run/systemd/system").is_dir() or program("systemd-run") is None:
+        return None
+    whose = () if os.geteuid() == 0 else ("--user",)
+    limits = ("-p", f"MemoryMax={most}", "-p", "MemorySwapMax=0")
+    return ("systemd-run", *whose, "--scope", "--quiet", "--collect", *limits, "--", *argv)
 
 
 def allow_files(wanted: int) -> None:

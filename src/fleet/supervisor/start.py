@@ -12,6 +12,7 @@ from fleet.config.runtime_schema import AccountSettings
 from fleet.core.task import Task
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import PROVIDERS
+from fleet.host import machine
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
@@ -29,7 +30,7 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     command = coder.command(Job(prompt, Path(attempt.cwd), attempt.model, session, tuple(args)))
     limits = attempt.limits or house.runtime.limits
     begun = keeper.Start(
-        argv=command.argv,
+        argv=_fenced(house, attempt, command.argv),
         env=agent_environment(
             house.environment,
             (*(declared.pass_env if declared else ()), *(account.pass_env if account else ())),
@@ -44,6 +45,17 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
         supervisor_lock=house.home / LOCK,
     )
     return resuming(attempt, earlier, session), begun
+
+
+def _fenced(house: House, attempt: Attempt, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command in a control group with a limit on its memory, if one is set; where there is none to be had, it is
+    started without, and that is said.
+    """
+    most = house.runtime.agent_memory_max
+    fenced = machine.scoped(argv, most) if most else argv
+    if fenced is None:
+        house.log.say("memory limit not kept", task=attempt.task, level="warning", attempt=attempt.id, limit=most)
+    return fenced or argv
 
 
 def _chosen(account: AccountSettings | None) -> dict[str, str]:
