@@ -21,6 +21,7 @@ from fleet.coders import Command
 from standins.agent_models import Mind, Server
 
 SECONDS = 120
+PARTS = ("agents", "more-agents", "node")
 MODELS = {"claude": "claude-sonnet-4-5", "codex": "local-coder", "opencode": "fleet/local-coder"}
 KEY = "sk-of-this-test"
 NPM = "/npm/"
@@ -85,7 +86,7 @@ class Desk:
     def environment(self) -> dict[str, str]:
         proxy = self.model.endpoint
         return {
-            "PATH": os.pathsep.join([str(parts.find("agents").bin), str(parts.find("node").bin), os.defpath]),
+            "PATH": os.pathsep.join([*(str(parts.find(name).bin) for name in PARTS), os.defpath]),
             "HOME": str(self.home),
             "FLEET_KEY": KEY,
             "IS_SANDBOX": "1",  # Claude Code will not work unasked as root, except in a sandbox

@@ -17,8 +17,11 @@ from fleet.config.runtime_schema import (
     BUILT_IN,
     CODER_NAME,
     ENV_NAME,
+    NOT_WITH_ACP,
+    OF_ACP,
     OF_OWN_CODERS,
     CoderSettings,
+    PromptBy,
     RuntimeFile,
     TrackerName,
 )
@@ -140,10 +143,19 @@ def _check_coder(document: Document, name: str, part: object) -> None:
             document.problem((*path, key), message)
     elif not _starts_something(part.get("argv")):
         document.problem((*path, "argv"), f"{dotted(path)}.argv is missing: the program to start, and its options")
-    for variable in _section(part, "env"):
-        if not ENV_NAME.match(variable):
-            message = f"{dotted((*path, 'env', variable))} is not the name of an environment variable"
-            document.problem((*path, "env", variable), message)
+    for variable in [variable for variable in _section(part, "env") if not ENV_NAME.match(variable)]:
+        message = f"{dotted((*path, 'env', variable))} is not the name of an environment variable"
+        document.problem((*path, "env", variable), message)
+    if name not in BUILT_IN:
+        _check_protocol(document, path, part)
+
+
+def _check_protocol(document: Document, path: tuple[str, str], part: dict[str, object]) -> None:
+    """Keys that mean nothing beside the way an agent is given its prompt."""
+    speaks = part.get("prompt") == PromptBy.ACP
+    why = 'means nothing with prompt = "acp"' if speaks else 'means nothing without prompt = "acp"'
+    for key in [key for key in (NOT_WITH_ACP if speaks else OF_ACP) if key in part]:
+        document.problem((*path, key), f"{dotted((*path, key))} {why}")
 
 
 def _starts_something(argv: object) -> bool:
