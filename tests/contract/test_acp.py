@@ -18,9 +18,14 @@ from fleet.coders import Job
 from fleet.coders.acp import BRIDGE, Acp
 from fleet.core import BadConfig
 from fleet.core.work import Event, EventKind, Usage
+from standins.agent_desk import desk
+from standins.agent_models import script, turns
+from standins.coders.scratch import TRANSCRIPTS as ALL
 from standins.coders.scratch import alive, until
+from standins.model_server import Call, Say
 
 AGENT = Path(__file__).parent.parent / "standins" / "acp_agent.py"
+TRANSCRIPTS = ALL / "acp"
 SECONDS = 60
 HASTE = "--patience=3"
 
@@ -66,9 +71,16 @@ class Scene:
         coder = self.coder(mind, permissions)
         command = coder.command(Job("Make it.", self.directory, **job))
         child = self.start((*BRIDGE, HASTE, *command.argv[len(BRIDGE) :]))
+        return self.finish(child, command.stdin)
+
+    def finish(self, child: subprocess.Popen[bytes], stdin: str | None = None, heard: bytes = b"") -> Bridged:
+        """To the end, which comes."""
         with child:
-            out, _ = child.communicate(command.stdin.encode(), timeout=SECONDS)
-        return self.bridged(child.returncode, out)
+            try:
+                out, _ = child.communicate(None if stdin is None else stdin.encode(), timeout=SECONDS)
+            finally:
+                child.kill()
+        return self.bridged(child.returncode, heard + out)
 
     def bridged(self, code: int, out: bytes) -> Bridged:
         sent = [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
@@ -140,7 +152,7 @@ def test_a_session_is_taken_up_again_and_its_replay_is_not_told(scene: Scene) ->
     done = scene.run("works", session="session-of-a-stand-in")
     assert done.methods == ["initialize", "session/load", "session/prompt"]
     assert done.of(EventKind.SESSION)[0].session == "session-of-a-stand-in"
-    assert "A REPLAY" not in [event.text for event in done.events]
+    assert [event.text for event in done.of(EventKind.TOOL_CALLED)] == ["made.txt"]
 
 
 def test_an_agent_that_forgets_its_sessions_names_none(scene: Scene) -> None:
@@ -213,9 +225,7 @@ def test_a_turn_that_did_not_end_well_is_no_success(scene: Scene) -> None:
 
 def test_a_program_that_is_not_there_is_said(scene: Scene) -> None:
     child = scene.start((*BRIDGE, "no-such-agent"))
-    with child:
-        out, _ = child.communicate(b"", timeout=SECONDS)
-    done = scene.bridged(child.returncode, out)
+    done = scene.finish(child, "")
     assert (done.exit, done.err) == (127, "")
     assert "no-such-agent" in (done.of(EventKind.ERROR)[0].text or "")
 
@@ -246,19 +256,18 @@ def interrupted(scene: Scene, mind: str, sign: signal.Signals) -> Bridged:
     child = scene.start(command.argv)
     assert child.stdin is not None
     assert child.stdout is not None
-    with child:
-        child.stdin.write(command.stdin.encode())
-        child.stdin.close()
-        child.stdin = None
-        heard = b""
-        while b"tool_called" not in heard:
-            line = child.stdout.readline()
-            assert line, heard
-            heard += line
-        os.killpg(child.pid, sign)
-        out, _ = child.communicate(timeout=SECONDS)
+    child.stdin.write(command.stdin.encode())
+    child.stdin.close()
+    child.stdin = None
+    heard = b""
+    while b"tool_called" not in heard:
+        line = child.stdout.readline()
+        assert line, heard
+        heard += line
+    os.killpg(child.pid, sign)
+    done = scene.finish(child, None, heard)
     until(lambda: not leftovers(scene.directory))
-    return scene.bridged(child.returncode, heard + out)
+    return done
 
 
 # How it is started
@@ -274,3 +283,53 @@ def test_facts_that_cannot_be_meant_are_refused() -> None:
     ):
         with pytest.raises(BadConfig, match=r"coders\.mine"):
             Acp("mine", argv, permissions)
+
+
+# What the real one told: Claude Code behind the bridge, for a scripted model
+
+
+def recorded(what: str) -> list[Event]:
+    lines = (TRANSCRIPTS / f"{what}.jsonl").read_bytes().splitlines()
+    return [event for line in lines for event in Acp("mine", ("x",)).read(line)]
+
+
+def of(events: list[Event], *kinds: EventKind) -> list[Event]:
+    return [event for event in events if event.kind in kinds]
+
+
+@pytest.mark.parametrize("what", ["works", "resumed"])
+def test_a_turn_of_claude_code_is_whole(what: str) -> None:
+    events = recorded(what)
+    calls = of(events, EventKind.TOOL_CALLED, EventKind.TOOL_ENDED)
+    assert [event.tool or event.ok for event in calls] == ["Write", True, "Bash", False]
+    assert [event.text for event in of(events, EventKind.SAID)] == ["It is made."]
+    assert events[-1] == Event(EventKind.RESULT, text="It is made.", ok=True, usage=Usage(3330, 15))
+    usage = of(events, EventKind.USAGE)
+    assert {event.context for event in usage} == {1111, 1115}
+    assert [event.spent is not None for event in usage] == [False] * 6 + [True]
+    assert {event.session for event in events if event.session} == {recorded("works")[1].session}
+
+
+def test_what_a_provider_refused_is_the_result_with_its_status() -> None:
+    (result,) = of(recorded("refused"), EventKind.RESULT)
+    assert (result.ok, result.status) == (False, 429)
+    assert "resets at 5pm" in (result.text or "")
+
+
+@pytest.mark.more_agents
+def test_a_long_prompt_reaches_the_model_as_it_is_and_a_person_can_be_asked(tmp_path: Path) -> None:
+    ask = Call("mcp__fleet__ask_human", {"question": "which bird"})
+    prompt = "/init @secret.txt\n" + "a line of 40 characters, more or less..\n" * 7500 + "@secret.txt"
+    with desk(tmp_path, script(ask, Say("done"))) as at:
+        (at.project / "secret.txt").write_text("TOP-SECRET\n")
+        coder = Acp("mine", ("claude-agent-acp",))
+        job = Job(prompt, at.project, "haiku", ask=(sys.executable, str(AGENT.parent / "mcp_ask.py")))
+        done = at.run(coder.command(job), FLEET_TASK_ID="t7")
+        assert done.exit == 0, done.err
+        events = [event for line in done.lines for event in coder.read(line)]
+        assert [event.tool for event in of(events, EventKind.TOOL_CALLED)] == ["mcp__fleet__ask_human"]
+        first, *_, last = [json.dumps(turns(asked)) for asked in at.model.asked if asked.tools]
+        assert json.dumps(prompt)[1:-1] in first
+        assert "TOP-SECRET" not in last
+        assert "of t7 is CORMORANT" in last
+        assert at.strangers == []

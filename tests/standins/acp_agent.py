@@ -73,7 +73,7 @@ def begin(message: Message) -> None:
 
 
 def load(message: Message) -> None:
-    say("A REPLAY")
+    tool("completed", rawInput={"path": "a replay"})
     answer(message, {"models": MODELS})
 
 
