@@ -54,7 +54,8 @@ async def _lead(given: argparse.Namespace, prompt: str) -> int:
     try:
         await wire.start(given.agent)
     except (OSError, ValueError) as problem:
-        _tell(Event(EventKind.ERROR, text=short(f"the agent cannot be started: {problem}")))
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        _tell(Event(EventKind.ERROR, text=short(f"{' '.join(given.agent[:1])} cannot be started: {why}")))
         return 127
     try:
         return await _talk(given, prompt, wire, interrupts)
@@ -86,7 +87,7 @@ async def _work(talk: Talk, prompt: str) -> int:
     except Failed as problem:
         _tell(Event(EventKind.ERROR, text=short(str(problem)), status=problem.status))
     except ValueError as problem:  # a directory, say, whose name is no text
-        _tell(Event(EventKind.ERROR, text=short(f"the agent cannot be told what to do: {problem}")))
+        _tell(Event(EventKind.ERROR, text=short(f"it cannot be told what to do: {problem}")))
     return 1
 
 

@@ -60,7 +60,7 @@ class Order:
 
 
 class Failed(Exception):
-    """The conversation cannot go on; the message says why."""
+    """The conversation cannot go on; the message says why, and calls the agent `it`."""
 
     def __init__(self, text: str, status: int | None = None) -> None:
         super().__init__(text)
@@ -108,7 +108,7 @@ class Talk:
         answer = await self._ask("initialize", InitializeRequest(protocol_version=PROTOCOL_VERSION, client_info=us))
         version = answer.get("protocolVersion")
         if version != PROTOCOL_VERSION:
-            raise Failed(f"the agent speaks version {dumped(version)} of the protocol, fleet speaks {PROTOCOL_VERSION}")
+            raise Failed(f"it speaks version {dumped(version)} of the protocol, fleet speaks {PROTOCOL_VERSION}")
         return fields(answer.get("agentCapabilities")).get("loadSession") is True
 
     async def _begin(self) -> Fields:
@@ -116,7 +116,7 @@ class Talk:
         answer = await self._ask("session/new", NewSessionRequest(cwd=order.cwd, mcp_servers=self._servers()))
         begun = answer.get("sessionId")
         if not isinstance(begun, str) or not begun:
-            raise Failed("the agent did not name the session that it began")
+            raise Failed("it did not name the session that it began")
         self._session = begun
         return answer
 
@@ -124,7 +124,7 @@ class Talk:
         """It is told what became of its work, and that only makes sense to whoever did it: no new session is begun."""
         self._session = self._order.session or ""
         if not can_load:
-            raise Failed(f"the agent cannot take up the session {self._session} again")
+            raise Failed(f"it cannot take up the session {self._session} again")
         load = LoadSessionRequest(cwd=self._order.cwd, mcp_servers=self._servers(), session_id=self._session)
         return await self._ask("session/load", load)
 
@@ -187,9 +187,9 @@ class Talk:
             async with asyncio.timeout(patience):
                 return fields(await self._connection.send_request(method, params))
         except TimeoutError:
-            raise Failed(f"the agent did not answer {method} within {patience:g} s") from None
+            raise Failed(f"it did not answer {method} within {patience:g} s") from None
         except ConnectionError as problem:
-            raise Failed(f"{self._wire.problem or problem}, before it answered {method}") from None
+            raise Failed(f"{self._wire.problem or problem} before it answered {method}") from None
 
     # ---- what the agent asks and tells
 

@@ -25,7 +25,7 @@ class Wire(asyncio.SubprocessProtocol):
     """
 
     def __init__(self, strange: Callable[[bytes], None]) -> None:
-        self.problem: str | None = None  # why nothing more will come
+        self.problem: str | None = None  # why nothing more will come; `it` is the agent
         self._strange = strange
         self._messages: asyncio.Queue[Fields | None] = asyncio.Queue()
         self._asked: set[object] = set()
@@ -71,7 +71,7 @@ class Wire(asyncio.SubprocessProtocol):
     def _hang_up(self) -> None:
         """Nothing more comes: at once when the agent is gone and its output closed, soon when it is one of the two."""
         code = self._child.get_returncode() if self._child else None
-        problem = "the agent closed its output" if code is None else f"the agent {_how(code)}"
+        problem = "it closed its output" if code is None else _how(code)
         pause = 0.0 if self._closed and self._exited.is_set() else LAST_WORDS
         asyncio.get_running_loop().call_later(pause, self._close, problem)
 
@@ -85,7 +85,7 @@ class Wire(asyncio.SubprocessProtocol):
         self._rest += rest
         if len(self._rest) > LARGEST:
             self._rest.clear()
-            self._close(f"the agent sent a line of more than {LARGEST // 2**20} MiB")
+            self._close(f"it sent a line of more than {LARGEST // 2**20} MiB")
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 1:
@@ -99,7 +99,7 @@ class Wire(asyncio.SubprocessProtocol):
         if message is None:
             self._strange(line)
         elif broken := self._broken(message):
-            self._close(f"the agent broke the protocol: {broken}")
+            self._close(f"it broke the protocol: {broken}")
         else:
             self._messages.put_nowait(message)
 
@@ -126,7 +126,7 @@ class Wire(asyncio.SubprocessProtocol):
     async def send(self, message: Fields) -> None:
         stdin = self._child.get_pipe_transport(0) if self._child else None
         if not isinstance(stdin, asyncio.WriteTransport) or stdin.is_closing():
-            raise ConnectionError("the agent's input is closed")
+            raise ConnectionError("its input is closed")
         if "method" in message and "id" in message:
             self._asked.add(message["id"])
         stdin.write(json.dumps(message).encode() + b"\n")
@@ -139,4 +139,4 @@ class Wire(asyncio.SubprocessProtocol):
 
 
 def _how(code: int) -> str:
-    return f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
+    return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
