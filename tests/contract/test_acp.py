@@ -230,6 +230,13 @@ def test_a_program_that_is_not_there_is_said(scene: Scene) -> None:
     assert [event.text for event in done.events] == ["no-such-agent cannot be started: No such file or directory"]
 
 
+def test_the_agents_own_options_are_not_taken_for_ours(scene: Scene) -> None:
+    shows = Acp("mine", (sys.executable, "-c", "import sys; print(*sys.argv[1:])", "--session=x"))
+    argv = shows.command(Job("", scene.directory, args=("--", "--patience=0", "-h"))).argv
+    done = scene.finish(scene.start(argv), "")
+    assert [event.text for event in done.of(EventKind.OTHER)] == ["--session=x -- --patience=0 -h"]
+
+
 def test_nothing_is_imported_from_the_directory_that_is_worked_in(scene: Scene) -> None:
     for name in ("acp.py", "fleet.py", "pydantic.py", "json.py"):
         (scene.directory / name).write_text("raise SystemExit('planted')\n")

@@ -41,7 +41,7 @@ class Acp:
     permissions: str = "allow"
     context_limit: int | None = None
     can: Can = CAN
-    unproven: str = "declared by you; agents differ in what they offer, see docs/guides/coders.md"
+    unproven: str = "declared by you; agents differ in what they offer"
 
     def __post_init__(self) -> None:
         key = f"coders.{clean(self.name)}"

@@ -45,7 +45,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--ask", action="append", default=[])
     parser.add_argument("--patience", type=float, default=120.0)
     parser.add_argument("agent", nargs=argparse.REMAINDER)
-    return parser.parse_args()
+    given = parser.parse_args()
+    if not given.agent:
+        parser.error("no agent is named")
+    return given
 
 
 async def _lead(given: argparse.Namespace, prompt: str) -> int:
