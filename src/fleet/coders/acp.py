@@ -117,7 +117,7 @@ class Turn:
 
     said: str = ""  # its last whole message
     _cost: float = 0.0  # US dollars, as last told
-    _pieces: list[str] = field(default_factory=list)
+    _words: str = ""  # of the message that is being said
     _message: object = None
     _thinking: bool = False
     _calls: dict[str, _Call] = field(default_factory=dict)
@@ -144,8 +144,7 @@ class Turn:
 
     def pause(self) -> list[Event]:
         """The message so far, as a whole one."""
-        text = "".join(self._pieces).strip()
-        self._pieces.clear()
+        text, self._words = self._words.strip(), ""
         if not text:
             return []
         self.said = short(text)
@@ -161,20 +160,19 @@ class Turn:
 
     def _piece(self, update: Fields) -> list[Event]:
         message = update.get("messageId")
-        before = self.pause() if self._pieces and message != self._message else []
+        before = self.pause() if message != self._message else []
         self._message = message
         text = fields(update.get("content")).get("text")
-        if isinstance(text, str):
-            self._pieces.append(text)
-        if sum(map(len, self._pieces)) > LONGEST_MESSAGE:
-            return [*before, *self.pause()]
-        return before
+        self._words += text if isinstance(text, str) else ""
+        return [*before, *self.pause()] if len(self._words) > LONGEST_MESSAGE else before
 
     def _tool(self, update: Fields) -> list[Event]:
         """A call is told once its input is known, and its end once: agents announce it first and fill it in later."""
         name = word(update.get("toolCallId")) or "unnamed"
+        if len(self._calls) >= MOST_CALLS:
+            self._calls.clear()
         call = self._calls.setdefault(name, _Call())
-        if call.ended or len(self._calls) > MOST_CALLS:
+        if call.ended:
             return []
         call.known |= {key: value for key, value in update.items() if value is not None}
         status, events = call.known.get("status"), self.pause()

@@ -70,8 +70,8 @@ async def _talk(given: argparse.Namespace, prompt: str, wire: Wire, interrupts: 
     from fleet.coders.bridge.talk import Order, Talk  # takes a second to import, in which the agent starts
 
     order = Order(
-        agent=tuple(given.agent), cwd=os.getcwd(), environment=os.environ, permissions=given.permissions,
-        model=given.model, session=given.session, ask=tuple(given.ask), patience=given.patience,
+        cwd=os.getcwd(), environment=os.environ, permissions=given.permissions, model=given.model,
+        session=given.session, ask=tuple(given.ask), patience=given.patience,
     )  # fmt: skip
     talk = Talk(wire, order, _tell)
     work = asyncio.create_task(_work(talk, prompt))

@@ -49,7 +49,6 @@ logging.disable()  # the SDK would write tracebacks; what goes wrong is told as 
 class Order:
     """What the bridge was asked to do."""
 
-    agent: tuple[str, ...]
     cwd: str
     environment: Mapping[str, str]
     permissions: str = "allow"
