@@ -2,7 +2,7 @@
 
 Each works for a scripted model on loopback, with an emptied environment and a home of its own. What would name this
 machine (directories, ports, sockets) is replaced; all else stays as the CLI wrote it. Run it when a pinned version in
-requirements/npm changes, and look at the difference.
+requirements/npm or npm-more changes, and look at the difference. `acp` is Claude Code behind the bridge.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from fleet.coders import Job, find  # noqa: E402
+from fleet.coders.acp import Acp  # noqa: E402
 from standins.agent_desk import MODELS, MORE_MODELS, Desk, desk  # noqa: E402
 from standins.agent_models import Answer, Mind, Refuse, results, script  # noqa: E402
 from standins.aider_desk import MODEL, aider_desk, edits, environment  # noqa: E402
@@ -28,6 +29,8 @@ LIMIT = Refuse(429, "rate_limit_error", "You have hit your limit; it resets at 5
 EXHAUSTED = Refuse(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota. Please retry in 3600.5s.")
 BAD_KEY = Refuse(401, "authentication_error", "invalid x-api-key")
 PATCH = "*** Begin Patch\n*** Add File: patched.txt\n+patched\n*** End Patch\n"
+
+DECLARED = {"acp": Acp("acp", ("claude-agent-acp",))}
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,13 @@ RECORDINGS = {
         ),
         LIMIT,
         {"subagent": delegates},
+    ),
+    "acp": Recording(
+        (
+            Call("Write", {"file_path": "{project}/made.txt", "content": "made\n"}),
+            Call("Bash", {"command": "cat made.txt; exit 3", "description": "show it, and fail"}),
+        ),
+        LIMIT,
     ),
     "codex": Recording(
         (
@@ -100,9 +110,10 @@ def record(name: str, directory: Path) -> dict[str, bytes]:
     with desk(directory, recording.works) as where:
         where.model.answers = placed(recording.works, where.project)
         works = run(where, name, "Make it.", None)
-        session = next(event.session for line in works.splitlines() for event in find(name, {}).read(line))
+        heard = [event for line in works.splitlines() for event in find(name, DECLARED).read(line)]
+        session = next(event.session for event in heard if event.session)
         streams = {"works": works}
-        if find(name, {}).can.resume:
+        if find(name, DECLARED).can.resume:
             streams["resumed"] = run(where, name, "Go on.", session)
         for what, mind in {"refused": lambda asked: recording.refusal, **recording.more}.items():
             where.model.answers = mind
@@ -120,9 +131,9 @@ def record_aider(directory: Path) -> dict[str, bytes]:
 
 
 def run(where: Desk, name: str, prompt: str, session: str | None, **env: str) -> bytes:
-    job = Job(prompt, where.project, (MODELS | MORE_MODELS).get(name, MODEL), session)
+    job = Job(prompt, where.project, (MODELS | MORE_MODELS | {"aider": MODEL, "acp": "haiku"})[name], session)
     own = {"TMPDIR": str(where.home)} if name == "gemini" else {}  # where it leaves a report of every error
-    done = where.run(find(name, {}).command(job), **env, **own)
+    done = where.run(find(name, DECLARED).command(job), **env, **own)
     sys.stderr.write(f"{name}: exit {done.exit}, {len(done.lines)} lines\n{done.err}")
     return done.out
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import parts
 from fleet.coders import Coder, Command, Declared, Job, conformance, find, instructions, names
+from fleet.coders.acp import Acp
 from fleet.coders.conformance import CHECKS, HOSTILE, OF_TRANSCRIPT, STRANGE, flaw, job
 from fleet.core import BadConfig
 from fleet.core.task import Status, Task
@@ -38,6 +39,7 @@ DECLARED: dict[str, Coder] = {
     "of lines": Declared("of lines", ("my-agent",), events="jsonl", model_flag="-m=", resume_flag="--resume="),
     "like claude": Declared("like claude", ("my-claude",), events="claude"),
     "by argument": Declared("by argument", ("my-agent",), prompt="arg", events="codex", model_flag="--model"),
+    "by protocol": Acp("by protocol", ("my-agent",)),
 }
 CODERS = {name: find(name, DECLARED) for name in names(DECLARED)}
 every_coder = pytest.mark.parametrize("coder", CODERS.values(), ids=CODERS)
@@ -94,7 +96,7 @@ def test_no_model_and_no_session_means_no_option(coder: Coder) -> None:
     assert not [word for word in with_neither if word.startswith(("--model", "--resume", "--session", "-m"))]
 
 
-@pytest.mark.parametrize("name", [*AGENTS, "of text", "of lines"])
+@pytest.mark.parametrize("name", [*AGENTS, "of text", "of lines", "by protocol"])
 def test_a_model_and_a_session_are_passed_on(name: str) -> None:
     argv = CODERS[name].command(job(model="a model/of:mine", session="ses_0-a.b")).argv
     assert [word for word in argv if word.endswith("a model/of:mine")]

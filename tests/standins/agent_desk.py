@@ -21,6 +21,7 @@ from fleet.coders import Command
 from standins.agent_models import Mind, Server
 
 SECONDS = 120
+PARTS = ("agents", "more-agents", "node")
 MODELS = {"claude": "claude-sonnet-4-5", "codex": "local-coder", "opencode": "fleet/local-coder"}
 MORE_MODELS = {"gemini": "gemini-2.5-pro", "qwen": "local-coder"}
 PARTS = ("agents", "more-agents", "node")

@@ -76,6 +76,22 @@ def test_a_coder_of_ones_own_needs_no_code() -> None:
     assert got.known_coders[-1] == "mine"
 
 
+def test_an_agent_that_speaks_a_protocol_is_declared_by_it() -> None:
+    got = parse('[coders.mine]\nargv = ["my-agent"]\nprompt = "acp"\npermissions = "reject"\ncontext_limit = 5000\n')
+    assert (got.coders["mine"].prompt, got.coders["mine"].permissions) == ("acp", "reject")
+    assert parse('[coders.mine]\nargv = ["my-agent"]\nprompt = "acp"\n').coders["mine"].permissions == "allow"
+    acp = 'argv = ["x"]\nprompt = "acp"\nevents = "jsonl"\nmodel_flag = "-m"\nresume_flag = "-r"\npermissions = "ask"\n'
+    assert problems(f'[coders.a]\n{acp}[coders.b]\nargv = ["x"]\npermissions = "allow"\n') == [
+        '4: coders.a.events means nothing with prompt = "acp"',
+        '5: coders.a.model_flag means nothing with prompt = "acp"',
+        '6: coders.a.resume_flag means nothing with prompt = "acp"',
+        "7: coders.a.permissions must be one of allow, reject",
+        '10: coders.b.permissions means nothing without prompt = "acp"',
+    ]
+    (built_in,) = problems('[coders.claude]\npermissions = "allow"\n')
+    assert "claude is built in" in built_in
+
+
 def test_every_problem_is_reported_at_once_with_its_line() -> None:
     text = """\
 # settings
@@ -114,7 +130,7 @@ pass_env = ["A=b"]
         "13: limits.output must be bytes as a number, or a size such as 500MB, 1GB or 1GiB",
         "16: concurrent.coders.cluade names an unknown coder: 'cluade' (did you mean claude?)",
         "17: coders.mine.argv is missing: the program to start, and its options",
-        "18: coders.mine.prompt must be one of stdin, arg (did you mean arg?)",
+        "18: coders.mine.prompt must be one of stdin, arg, acp (did you mean arg?)",
         "19: coders: 'Bad' is not a usable name: lowercase letters, digits, hyphens and underscores, at most 64, "
         "the first a letter or digit",
         "22: coders.codex.argv: codex is built in; give a coder of your own another name",

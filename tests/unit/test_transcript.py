@@ -81,6 +81,11 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
         (Event(EventKind.TOOL_CALLED, tool="a\x1bb"), {"tools": {"a\N{REPLACEMENT CHARACTER}b": 1}, "turned": True}),
         (Event(EventKind.USAGE, usage=Usage(10, 2)), {"tokens": 12, "peak_context": 10, "turned": True}),
         (Event(EventKind.USAGE), {"turned": True}),
+        (
+            Event(EventKind.USAGE, context=90, context_limit=100, spent=0.5),
+            {"peak_context": 90, "context_limit": 100, "cost": 0.5, "turned": True},
+        ),
+        (Event(EventKind.RESULT, ok=True, usage=Usage(9, 1)), {"finished": True, "tokens": 10}),
         (Event(EventKind.ERROR, text="no", status=429), {"error": "no", "status": 429}),
         (Event(EventKind.LIMITED, window=Window("week", 100.0, None, True)), {"limited": True}),
         (Event(EventKind.LIMITED, window=Window("week", 99.0)), {}),

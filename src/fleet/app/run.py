@@ -19,6 +19,7 @@ from pathlib import Path
 from fleet import coders, tracker
 from fleet.app.home import SETTINGS, WAKE, ensure_home
 from fleet.config.runtime import Live, Runtime
+from fleet.config.runtime_schema import PromptBy
 from fleet.core import FleetError, NotFound, Unavailable
 from fleet.engine.base import Engine
 from fleet.evidence.journal import Record
@@ -96,9 +97,12 @@ def declared(runtime: Runtime) -> dict[str, coders.Coder]:
 
 
 def _declared(name: str, runtime: Runtime) -> coders.Coder:
+    from fleet.coders.acp import Acp
     from fleet.coders.command import Declared
 
     part = runtime.coders[name]
+    if part.prompt is PromptBy.ACP:
+        return Acp(name, part.argv or (), part.permissions.value, part.context_limit)
     return Declared(
         name=name, argv=part.argv or (), prompt=part.prompt.value, events=part.events.value,
         model_flag=part.model_flag, resume_flag=part.resume_flag, context_limit=part.context_limit,

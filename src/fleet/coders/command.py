@@ -141,6 +141,7 @@ def _event(kind: EventKind, data: Fields) -> Event:
         session=session(data.get("session")),
         model=word(data.get("model")),
         usage=_usage(data.get("usage")),
+        context=count(data.get("context")) or None,
         total=_usage(data.get("total")),
         cost=dollars(data.get("cost")),
         spent=dollars(data.get("spent")),

@@ -17,10 +17,13 @@ from fleet.config.runtime_schema import (
     BUILT_IN,
     CODER_NAME,
     ENV_NAME,
+    NOT_WITH_ACP,
+    OF_ACP,
     OF_OWN_CODERS,
     AccountSettings,
     CoderSettings,
     Concurrent,
+    PromptBy,
     RuntimeFile,
     TrackerName,
 )
@@ -150,6 +153,16 @@ def _check_coder(document: Document, name: str, part: object) -> None:
     elif not _starts_something(part.get("argv")):
         document.problem((*path, "argv"), f"{dotted(path)}.argv is missing: the program to start, and its options")
     _check_env(document, path, part)
+    if name not in BUILT_IN:
+        _check_protocol(document, path, part)
+
+
+def _check_protocol(document: Document, path: tuple[str, str], part: dict[str, object]) -> None:
+    """Keys that mean nothing beside the way an agent is given its prompt."""
+    speaks = part.get("prompt") == PromptBy.ACP
+    why = 'means nothing with prompt = "acp"' if speaks else 'means nothing without prompt = "acp"'
+    for key in [key for key in (NOT_WITH_ACP if speaks else OF_ACP) if key in part]:
+        document.problem((*path, key), f"{dotted((*path, key))} {why}")
 
 
 def _check_name(document: Document, path: tuple[str, str]) -> None:

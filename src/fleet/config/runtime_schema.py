@@ -38,6 +38,14 @@ class PromptBy(StrEnum):
 
     STDIN = "stdin"
     ARG = "arg"
+    ACP = "acp"
+
+
+class Permissions(StrEnum):
+    """What an agent is answered that asks whether it may do something."""
+
+    ALLOW = "allow"
+    REJECT = "reject"
 
 
 class EventsAs(StrEnum):
@@ -132,8 +140,11 @@ class CoderSettings(Part, frozen=True, kw_only=True):
     """An agent CLI: any program, without code; or additions to one that is built in or installed, by the last three."""
 
     argv: Annotated[tuple[Word, ...] | None, _says("The program and its options. Required for one of your own.")] = None
-    prompt: Annotated[PromptBy, _says("How it is given its prompt: on stdin, or as the last argument.")] = (
-        PromptBy.STDIN
+    prompt: Annotated[
+        PromptBy, _says("How it is given its prompt: on stdin, as the last argument, or by the protocol ACP.")
+    ] = PromptBy.STDIN
+    permissions: Annotated[Permissions, _says("What it is answered when it asks whether it may; with ACP only.")] = (
+        Permissions.ALLOW
     )
     events: Annotated[EventsAs, _says("How its output is read: as text, as any JSON lines, or as another CLI's.")] = (
         EventsAs.TEXT
@@ -150,7 +161,9 @@ class CoderSettings(Part, frozen=True, kw_only=True):
     ] = ()
 
 
-OF_OWN_CODERS = ("argv", "prompt", "events", "model_flag", "resume_flag", "context_limit")
+OF_OWN_CODERS = ("argv", "prompt", "permissions", "events", "model_flag", "resume_flag", "context_limit")
+OF_ACP = ("permissions",)
+NOT_WITH_ACP = ("events", "model_flag", "resume_flag")  # the protocol says these itself
 
 
 class RuntimeFile(Part, frozen=True, kw_only=True):

@@ -25,7 +25,9 @@ CODERS = """\
 #
 # [coders.my-agent]
 # argv = ["my-agent", "--go"]             # the program and its options
-# prompt = "stdin"                        # or "arg": as the last argument, which every user of the machine can see
+# prompt = "stdin"                        # or "arg": as the last argument, which every user of the machine can see;
+#                                         # or "acp": by the Agent Client Protocol, without events and the two flags
+# permissions = "allow"                   # or "reject": what it is answered when it asks whether it may; with "acp"
 # events = "text"                         # or "jsonl", or the name of a CLI, such as "claude": how its output is read
 # model_flag = "--model"
 # resume_flag = "--resume"

@@ -113,10 +113,11 @@ class Event:
     ok: bool | None = None
     session: str | None = None
     model: str | None = None
-    usage: Usage | None = None  # of one model request: what it read and what it wrote
+    usage: Usage | None = None  # of one model request: what it read and what it wrote; in a result, of the whole turn
+    context: int | None = None  # tokens in its context now, of an agent that tells this and not what a request read
     total: Usage | None = None  # of the whole session, where the agent reports it
     cost: float | None = None  # US dollars, of the whole session so far
-    spent: float | None = None  # US dollars, of one model request
+    spent: float | None = None  # US dollars, since the last time it was told
     context_limit: int | None = None
     status: int | None = None  # what the provider answered: 401, 429, 503, when that is what went wrong
     window: Window | None = None

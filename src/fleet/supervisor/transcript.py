@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from fleet.core.text import clean
-from fleet.core.work import Attempt, Event, EventKind, Usage
+from fleet.core.work import Attempt, Event, EventKind
 from fleet.host import files
 
 CHUNK = 256 * 1024
@@ -100,8 +100,8 @@ def fold(known: Attempt, event: Event) -> Attempt:
         case EventKind.TOOL_CALLED:
             name = clean(event.tool or "unknown", 80)
             return replace(known, finished=False, tools=known.tools | {name: known.tools.get(name, 0) + 1})
-        case EventKind.USAGE if event.usage is not None:
-            return _used(known, event.usage, event.spent)
+        case EventKind.USAGE:
+            return _used(known, event)
         case EventKind.RESULT:
             return _result(known, event)
         case EventKind.ERROR:
@@ -121,12 +121,15 @@ def _provider(known: Attempt, event: Event) -> Attempt:
     return known
 
 
-def _used(attempt: Attempt, usage: Usage, spent: float | None) -> Attempt:
+def _used(attempt: Attempt, event: Event) -> Attempt:
+    """An agent tells what one request read, or how full its context is now."""
+    context = event.context if event.usage is None else event.usage.prompt
     return replace(
         attempt,
-        cost=attempt.cost if spent is None else (attempt.cost or 0.0) + spent,
-        tokens=(attempt.tokens or 0) + usage.total,
-        peak_context=max(attempt.peak_context or 0, usage.prompt),
+        cost=attempt.cost if event.spent is None else (attempt.cost or 0.0) + event.spent,
+        tokens=attempt.tokens if event.usage is None else (attempt.tokens or 0) + event.usage.total,
+        peak_context=attempt.peak_context if context is None else max(attempt.peak_context or 0, context),
+        context_limit=event.context_limit or attempt.context_limit,
     )
 
 
@@ -143,7 +146,14 @@ def _result(attempt: Attempt, event: Event) -> Attempt:
         session=event.session or attempt.session,
         session_tokens=event.total.total if event.total else attempt.session_tokens,
         session_cost=event.cost if event.cost is not None else attempt.session_cost,
-        tokens=max(0, event.total.total - attempt.tokens_before) if event.total else attempt.tokens,
+        tokens=_tokens(attempt, event),
         cost=max(0.0, event.cost - attempt.cost_before) if event.cost is not None else attempt.cost,
         context_limit=event.context_limit or attempt.context_limit,
     )
+
+
+def _tokens(attempt: Attempt, event: Event) -> int | None:
+    """Of the attempt: out of the session's total, or with those of the turn that ended, whichever was told."""
+    if event.total is not None:
+        return max(0, event.total.total - attempt.tokens_before)
+    return attempt.tokens if event.usage is None else (attempt.tokens or 0) + event.usage.total
