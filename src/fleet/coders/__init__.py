@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from fleet.coders import instructions
-from fleet.coders.base import Coder, Command, Job
+from fleet.coders.base import Coder, Command, Job, context_of
 from fleet.coders.command import Declared
 from fleet.core.errors import NotFound
 from fleet.core.text import clean, nearest
@@ -30,4 +30,4 @@ def names(declared: Mapping[str, Coder]) -> list[str]:
     return sorted({*OURS, *declared})
 
 
-__all__ = ["OURS", "Coder", "Command", "Declared", "Job", "find", "instructions", "names"]
+__all__ = ["OURS", "Coder", "Command", "Declared", "Job", "context_of", "find", "instructions", "names"]

@@ -12,6 +12,8 @@ from fleet.core.errors import BadConfig
 from fleet.core.text import clean, has_controls
 from fleet.core.work import Event
 
+MILLION = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -73,6 +75,11 @@ class Coder(Protocol):
 
     def read(self, line: bytes) -> list[Event]:
         """The events in one line of output. Never raises; an unknown line is one event of the kind `other`."""
+
+
+def context_of(coder: Coder, model: str | None) -> int | None:
+    """How many tokens a coder reads at once with this model; `[1m]` at its end asks Claude for a larger window."""
+    return MILLION if model is not None and model.endswith("[1m]") else coder.context_limit
 
 
 def checked(job: Job) -> Job:

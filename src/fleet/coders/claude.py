@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from fleet.coders.base import Can, Coder, Command, Job, checked
+from fleet.coders.base import MILLION, Can, Coder, Command, Job, checked
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -29,8 +29,9 @@ OPTIONS = (
 # Claude Code runs a `/command` at the start of the last block of a prompt, and puts the content of every `@file` named
 # in it before it; in blocks before the last it does neither. So the prompt is the block before, and these are the last.
 BEGIN = "Now begin."
+LEAST = 0.0001  # US dollars
 SYNTHETIC = "<synthetic>"  # the model of the messages Claude Code writes itself, about an error
-CAN = Can(resume=True, usage=True, cost=True)
+CAN = Can(resume=True, usage=True, cost=True, budget=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class Claude:
         job = checked(job)
         model = () if job.model is None else (f"--model={job.model}",)
         resume = () if job.session is None else (f"--resume={job.session}",)
-        return Command(("claude", *OPTIONS, *model, *resume, *job.args), stdin=message(job.prompt))
+        budget = () if job.budget is None else (f"--max-budget-usd={max(job.budget, LEAST):.4f}",)
+        return Command(("claude", *OPTIONS, *model, *resume, *budget, *job.args), stdin=message(job.prompt))
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
@@ -79,7 +81,8 @@ def _system(data: Fields) -> Event:
     match data.get("subtype"):
         case "init":
             model = word(data.get("model"))
-            return Event(EventKind.SESSION, session=session(data.get("session_id")), model=model)
+            large = MILLION if model is not None and model.endswith("[1m]") else None
+            return Event(EventKind.SESSION, session=session(data.get("session_id")), model=model, context_limit=large)
         case "api_retry":
             return Event(EventKind.ERROR, text=_retry(data))
         case kind:
@@ -93,13 +96,15 @@ def _retry(data: Fields) -> str:
 
 
 def _assistant(data: Fields) -> list[Event]:
-    """One event a block, then what the request read and wrote; a subagent's is left out, its context is its own."""
+    """One event a block, then what the request read and wrote so far. It comes with every block of one answer."""
     told = fields(data.get("message"))
     kind = EventKind.ERROR if data.get("is_api_error_message") is True else EventKind.SAID
     events = [_block(block, kind) for block in items(told.get("content"))]
     used = _usage(told.get("usage"))
-    if used is not None and data.get("parent_tool_use_id") is None and told.get("model") != SYNTHETIC:
-        events.append(Event(EventKind.USAGE, usage=used, model=word(told.get("model"))))
+    if used is not None and told.get("model") != SYNTHETIC:
+        aside = True if data.get("parent_tool_use_id") is not None else None
+        model, request = word(told.get("model")), word(told.get("id"))
+        events.append(Event(EventKind.USAGE, usage=used, aside=aside, model=model, call=request))
     return events
 
 

@@ -12,6 +12,7 @@ from fleet.core.work import Attempt, Ending, Verdict
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
+from fleet.supervisor.limits import left, spent
 
 
 def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.Start]:
@@ -22,8 +23,9 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     session = session_of(attempt, earlier) if coder.can.resume else None
     prompt = _prompt(house, task, attempt, earlier, session)
     args = declared.args if declared else ()
-    command = coder.command(Job(prompt, Path(attempt.cwd), attempt.model, session, tuple(args)))
     limits = attempt.limits or house.runtime.limits
+    budget = left(limits, spent(earlier)) if coder.can.budget else None
+    command = coder.command(Job(prompt, Path(attempt.cwd), attempt.model, session, tuple(args), budget=budget))
     begun = keeper.Start(
         argv=command.argv,
         env=agent_environment(
@@ -66,7 +68,8 @@ def session_of(attempt: Attempt, earlier: list[Attempt]) -> str | None:
         return None
     last = earlier[-1]
     same = (last.coder, last.cwd) == (attempt.coder, attempt.cwd)
-    useless = last.ending is Ending.CONTEXT or (last.resumed and last.error is not None)
+    failed = last.error is not None or last.ending is Ending.SILENT
+    useless = last.ending is Ending.CONTEXT or (last.resumed and failed)
     return last.session if same and last.events > 0 and not useless else None
 
 
@@ -93,4 +96,5 @@ def _prompt(house: House, task: Task, attempt: Attempt, earlier: list[Attempt], 
         artifacts=house.artifacts(task.id),
         attempt=attempt.id,
         previous=previous,
+        goes_on=bool(earlier) and earlier[-1].ending is Ending.CONTEXT,
     )
