@@ -108,6 +108,15 @@ def test_a_model_and_a_session_are_passed_on(name: str) -> None:
 
 
 @every_coder
+def test_what_may_be_spent_is_told_to_those_who_keep_to_it(coder: Coder) -> None:
+    told = set(coder.command(job(budget=2.5)).argv) - set(coder.command(job()).argv)
+    assert bool(told) is coder.can.budget
+    if coder.name == "claude":
+        assert told == {"--max-budget-usd=2.5000"}
+        assert "--max-budget-usd=0.0001" in coder.command(job(budget=0.0)).argv, "0 would not be taken"
+
+
+@every_coder
 def test_what_could_be_read_as_an_option_is_no_model_and_no_session(coder: Coder) -> None:
     for text in NOT_WORDS:
         for bad in (job(model=text), job(session=text)):
@@ -232,7 +241,7 @@ def test_what_a_provider_refused_is_the_result_in_its_words(name: str, words: tu
 def test_a_subagents_context_is_not_the_sessions() -> None:
     events = heard("claude", "subagent")
     assert [event.tool for event in of(events, EventKind.TOOL_CALLED)] == ["Agent", "Bash"]
-    assert len(of(events, EventKind.USAGE)) == 2
+    assert [event.aside for event in of(events, EventKind.USAGE)] == [None, True, None]
     (result,) = of(events, EventKind.RESULT)
     assert result.total == Usage(4440, 20)
 

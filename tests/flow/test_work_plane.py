@@ -263,10 +263,10 @@ def test_an_agent_gets_an_allow_list_and_what_fleet_and_its_user_tell_it(night: 
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("task timeout", r"the time limit was reached after \d s \(set by: task\)"),
-        ("project timeout", r"the time limit was reached after \d s \(set by: project\)"),
-        ("task output", r"the output limit was reached after \d MB \(set by: task\)"),
-        ("project output", r"the output limit was reached after \d MB \(set by: project\)"),
+        ("task timeout", r"the time limit was reached after \d s \(limit timeout, set by the task\)"),
+        ("project timeout", r"the time limit was reached after \d s \(limit timeout, set by fleet.yaml\)"),
+        ("task output", r"the output limit was reached after \d MB \(limit output, set by the task\)"),
+        ("project output", r"the output limit was reached after \d MB \(limit output, set by fleet.yaml\)"),
     ],
 )
 def test_a_limit_is_named_with_who_set_it(night: Night, name: str, cause: str) -> None:
@@ -496,12 +496,12 @@ def test_the_machines_limits_are_named_too(home: Scratch) -> None:
     ids = home.add_all({name: (*where, name) for name in ("silent", "shouts", "fails")})
     home.drain()
     rows = home.tasks()
-    assert "(set by: machine)" in rows[ids["silent"]]["cause"]
-    assert "(set by: machine)" in rows[ids["shouts"]]["cause"]
+    assert "(limit timeout, set by runtime.toml)" in rows[ids["silent"]]["cause"]
+    assert "(limit output, set by runtime.toml)" in rows[ids["shouts"]]["cause"]
     assert rows[ids["fails"]]["cause"].endswith("gave up after 1 attempt")
-    assert home.shown(ids["fails"])["history"][0]["origins"] == dict.fromkeys(
-        ("timeout", "attempts", "output"), "machine"
-    )
+    given, not_given = ("timeout", "attempts", "output"), ("silence", "tokens", "cost")
+    origins = dict.fromkeys(given, "machine") | dict.fromkeys(not_given, "default")
+    assert home.shown(ids["fails"])["history"][0]["origins"] == origins
 
 
 def test_run_with_a_coder_goes_between_the_task_and_the_machine(home: Scratch) -> None:
