@@ -427,12 +427,13 @@ def test_add_takes_everything_and_says_what_it_made(home: Scratch) -> None:
     options = (
         "-d", "text", "-p", 0, "--after", "t1", "--coder", "codex", "--model", "m", "--check", "make test",
         "--timeout", "1h30m", "--attempts", 5, "--output", "5MB",
+        "--silence", "20m", "--tokens", "2M", "--cost", "none",
     )  # fmt: skip
     assert home.ok("add", "two", *options, cwd=place).out == "Added t2: two\n"
     shown = home.shown("t2")
     assert shown["spec"] == {
         "cwd": str(place), "coder": "codex", "model": "m", "check": "make test", "timeout": 5400.0, "attempts": 5,
-        "output": 5_000_000,
+        "output": 5_000_000, "silence": 1200.0, "tokens": 2_000_000, "cost": 0.0,
     }  # fmt: skip
     assert (shown["description"], shown["row"]["priority"], shown["row"]["waits_for"]) == ("text", 0, ["t1"])
     assert home.add("--once") == "t3", "a title that looks like an option, behind --"
@@ -455,6 +456,9 @@ def test_add_takes_everything_and_says_what_it_made(home: Scratch) -> None:
         (["x", "--timeout", "soon"], 2, "--timeout must be seconds"),
         (["x", "--timeout", "0s"], 2, "--timeout must be over 0"),
         (["x", "--output", "-1"], 2, "--output must be bytes"),
+        (["x", "--silence", "soon"], 2, "--silence must be seconds"),
+        (["x", "--tokens", "many"], 2, "--tokens must be tokens as a number, or such as 500k or 2M, or none"),
+        (["x", "--cost", "-1"], 2, "--cost must be US dollars"),
         (["x", "--attempts", "0"], 2, "--attempts"),
         (["x", "--priority", "5"], 2, "--priority"),
         (["x", "--model", "a\nb"], 2, "model must be a name"),
