@@ -457,6 +457,7 @@ def test_add_takes_everything_and_says_what_it_made(home: Scratch) -> None:
         (["x", "--timeout", "0s"], 2, "--timeout must be over 0"),
         (["x", "--output", "-1"], 2, "--output must be bytes"),
         (["x", "--silence", "soon"], 2, "--silence must be seconds"),
+        (["x", "--silence", "0.01s"], 2, "--silence must be from 0.1s to 720h, or none"),
         (["x", "--tokens", "many"], 2, "--tokens must be tokens as a number, or such as 500k or 2M, or none"),
         (["x", "--cost", "-1"], 2, "--cost must be US dollars"),
         (["x", "--attempts", "0"], 2, "--attempts"),

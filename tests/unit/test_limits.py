@@ -11,7 +11,7 @@ from fleet.coders import context_of, find
 from fleet.coders.base import Can
 from fleet.core.work import AGENT, Attempt, Ending, Limits
 from fleet.supervisor.follow import AWAY, Quiet
-from fleet.supervisor.limits import Spent, context_limit, full, left, overspent, silent, spent, unkept
+from fleet.supervisor.limits import Spent, context_limit, full, left, overspent, silent, spent, unkept, untold
 
 BASE = Attempt("t1.2", "t1", 2, "c", None, "/", "me", 0.0, limits=Limits(60.0, 3, 1000))
 
@@ -75,6 +75,16 @@ def test_what_is_left_of_the_money() -> None:
 def test_a_limit_is_not_kept_with_a_coder_that_does_not_tell(can: Can, names: list[str]) -> None:
     assert list(unkept(Limits(1, 1, 1, silence=1.0, tokens=5, cost=5.0), "c", can)) == names
     assert unkept(Limits(1, 1, 1), "c", can) == {}, "and what there is not need not be kept"
+
+
+def test_attempts_that_did_not_tell_are_named_unless_their_session_was_told_of_later() -> None:
+    over = replace(BASE, number=1, started=1.0, ended=2.0, tokens=5)
+    assert untold([over, replace(over, number=2, cost=1.0)]) == {"cost": "not told by attempt 1"}
+    assert untold([over, replace(over, number=2, tokens=None)]) == {
+        "tokens": "not told by attempt 2", "cost": "not told by attempt 1, 2",
+    }  # fmt: skip
+    resumed = [replace(over, session="s"), replace(over, number=2, session="s", cost=1.0)]
+    assert untold([*resumed, BASE]) == {}, "nor those that are not over"
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fleet.config.limits import Origin, project_limits, resolve_limits
+from fleet.config.limits import LIMITS, Origin, project_limits, resolve_limits
 from fleet.config.runtime import Runtime
 from fleet.core import FleetError
 from fleet.core.task import Spec
 from fleet.core.work import Attempt, Limits
-from fleet.supervisor.limits import Spent, spent, unkept
+from fleet.supervisor.limits import spent, unkept, untold
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +31,23 @@ def allowed(
     """The limits that the last attempt had; of a task that is open, those that the next one would get."""
     last = history[-1] if history else None
     if last is not None and last.limits is not None and not is_open:
-        return _listed(runtime, last.limits, last.origins, coder, spent(history))
+        return _listed(runtime, last.limits, last.origins, coder, history)
     if spec is None:
         return []
     try:
         found = resolve_limits(spec, project_limits(Path(spec.cwd)), runtime)
     except FleetError:
         return []  # its fleet.yaml cannot be read, which the next attempt says
-    return _listed(runtime, found.limits, found.origins, coder, spent(history))
+    return _listed(runtime, found.limits, found.origins, coder, history)
 
 
-def _listed(runtime: Runtime, limits: Limits, origins: Mapping[str, str], coder: str, used: Spent) -> list[Allowed]:
-    figures, why = asdict(used), _unkept(runtime, limits, coder)
+def _listed(
+    runtime: Runtime, limits: Limits, origins: Mapping[str, str], coder: str, history: Sequence[Attempt]
+) -> list[Allowed]:
+    used, why = asdict(spent(history)), untold(history) | _unkept(runtime, limits, coder)
+    who = {name: Origin(origins.get(name, Origin.DEFAULT)) for name in LIMITS}
     return [
-        Allowed(name, limit, Origin(origins.get(name, Origin.DEFAULT)), figures.get(name), why.get(name))
+        Allowed(name, limit, who[name], used.get(name), None if limit is None else why.get(name))
         for name, limit in asdict(limits).items()
     ]
 

@@ -92,11 +92,10 @@ def _limit(name: str, text: str | None) -> float | None:
     """A limit that can be switched off: by `none`, which is kept as 0."""
     if text is None:
         return None
-    from fleet.config import units
+    from fleet.config.units import switchable
 
-    read = {"silence": units.silence, "tokens": units.tokens, "cost": units.dollars}[name]
     try:
-        return float(read(text))
+        return switchable(name, text)
     except ValueError as problem:
         raise BadConfig(f"--{name} {problem}") from problem
 

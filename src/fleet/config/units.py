@@ -132,6 +132,17 @@ def _within(written: str, value: float, low: float, high: float, lowest: str, hi
     return written
 
 
+def switchable(name: str, written: str) -> float:
+    """The value of a limit that `none` switches off, by its name; ValueError when it makes no sense."""
+    match name:
+        case "silence":
+            return silence(_silence(written))
+        case "tokens":
+            return tokens(_tokens(written))
+        case _:
+            return dollars(_dollars(written))
+
+
 def _text(check: object) -> Meta:
     return Meta(max_length=40, extra={"check": check})
 

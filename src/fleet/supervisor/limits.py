@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -78,6 +78,21 @@ def unkept(limits: Limits, coder: str, can: Can) -> dict[str, str]:
     if limits.cost is not None and not can.cost:
         found["cost"] = f"{coder} does not tell its cost"
     return found
+
+
+def untold(history: Sequence[Attempt]) -> dict[str, str]:
+    """Of what use nobody knows how much it was: attempts that are over, and of whose session no later one told."""
+    found = {}
+    for name in ("tokens", "cost"):
+        told = {one.session for one in history if getattr(one, name) is not None}
+        silent = [str(one.number) for one in history if one.started and one.ended and not _told(one, name, told)]
+        if silent:
+            found[name] = f"not told by attempt {', '.join(silent)}"
+    return found
+
+
+def _told(attempt: Attempt, name: str, sessions: set[str | None]) -> bool:
+    return getattr(attempt, name) is not None or (attempt.session is not None and attempt.session in sessions)
 
 
 def named(attempt: Attempt, limit: str, figure: str = "") -> str:
