@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -357,3 +358,16 @@ def test_a_repository_in_ruins_is_unknown_and_takes_nobody_along(repo: Path, not
     found.start()
     found.join(30)
     assert not found.is_alive(), "a pipe keeps nobody waiting"
+
+
+def test_whatever_several_threads_read_is_ready_before_they_begin() -> None:
+    """msgspec 0.22 shares what it knows of a dataclass before it is whole: two first readers at once are a crash."""
+    kinds = "fleet.core.work.Attempt fleet.evidence.receipt.Receipt fleet.evidence.snapshot.Snapshot fleet.keeper.Exit"
+    code = f"""
+import importlib
+import fleet.evidence.ledger, fleet.evidence.receipt, fleet.keeper
+for kind in {kinds.split()!r}:
+    module, _, name = kind.rpartition(".")
+    assert "__msgspec_cache__" in vars(getattr(importlib.import_module(module), name)), kind
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

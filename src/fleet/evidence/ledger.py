@@ -37,6 +37,8 @@ LEARN = """
 CONTEXT = "SELECT tokens FROM contexts WHERE coder = :coder AND model = :model"
 LAST_OF_EACH = "SELECT facts, max(number) FROM attempts GROUP BY task"
 
+READ = msgspec.json.Decoder(Attempt)  # made once, here: msgspec crashes when two threads need it first at the same time
+
 
 class Ledger:
     """Attempts in fleet.db. Calls take milliseconds and may be made from any thread."""
@@ -125,4 +127,4 @@ def _written(attempt: Attempt) -> str:
 
 
 def _read(facts: str) -> Attempt:
-    return msgspec.json.decode(facts, type=Attempt)
+    return READ.decode(facts)

@@ -52,7 +52,8 @@ async def follow(house: House, attempt: Attempt, hold: keeper.Hold, know: Callab
                 attempt = await _keep_within(house, attempt, hold, _reached(house, attempt, before))
                 know(attempt)
                 unsaved = True
-            if quiet.ends(clock(), heard=news or transcript.reach != reached or attempt.asking is not None):
+            lives = over or news or transcript.reach != reached or attempt.asking is not None
+            if quiet.ends(clock(), heard=lives):
                 attempt = await _keep_within(house, attempt, hold, silent(attempt, limits.silence or 0))
                 know(attempt)
             if unsaved and (over or clock() - saved >= SAVE_EVERY):
