@@ -110,8 +110,23 @@ def test_how_much_a_model_reads_is_known_from_whoever_knows_best() -> None:
     assert context_limit(None, 9, declared=True) == (9, "runtime.toml")
     assert context_limit(None, 9, declared=False) == (9, "fleet's default")
     assert context_limit(None, None, declared=False) == (None, None)
-    claude = find("claude", {})
-    assert [context_of(claude, model) for model in (None, "sonnet", "sonnet[1m]")] == [200_000, 200_000, 1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("coder", "model", "limit"),
+    [
+        ("claude", None, 1_000_000),
+        ("claude", "sonnet", 1_000_000),
+        ("claude", "claude-opus-4-8", 1_000_000),
+        ("claude", "claude-sonnet-4-5", 200_000),
+        ("claude", "claude-haiku-4-5-20251001", 200_000),
+        ("claude", "claude-sonnet-4-5[1m]", 1_000_000),
+        ("opencode", "anthropic/claude-opus-4-6", 200_000),
+        ("opencode", "openai/gpt-5", None),
+    ],
+)
+def test_how_much_a_model_reads_by_its_name(coder: str, model: str | None, limit: int | None) -> None:
+    assert context_of(find(coder, {}), model) == limit
 
 
 def test_silence_lasts_from_the_last_word() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,9 @@ from fleet.core.errors import BadConfig
 from fleet.core.text import clean, has_controls
 from fleet.core.work import Event
 
-MILLION = 1_000_000
+SMALL, MILLION = 200_000, 1_000_000
+LARGER = "[1m]"  # at the end of a model's name asks Claude for its larger window
+SMALLER = re.compile(r"\bclaude-(haiku|opus|sonnet)-4-[0-6]\b")  # as Claude Code 2.1.325 says; to all others, a million
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,10 @@ class Coder(Protocol):
 
 
 def context_of(coder: Coder, model: str | None) -> int | None:
-    """How many tokens a coder reads at once with this model; `[1m]` at its end asks Claude for a larger window."""
-    return MILLION if model is not None and model.endswith("[1m]") else coder.context_limit
+    """How many tokens a coder reads at once with this model, by the model's name where that tells."""
+    if model is not None and model.endswith(LARGER):
+        return MILLION
+    return SMALL if model is not None and SMALLER.search(model) else coder.context_limit
 
 
 def checked(job: Job) -> Job:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from fleet.coders.base import MILLION, Can, Coder, Command, Job, checked
+from fleet.coders.base import LARGER, MILLION, Can, Coder, Command, Job, checked
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -37,7 +37,7 @@ CAN = Can(resume=True, usage=True, cost=True, budget=True)
 @dataclass(frozen=True, slots=True)
 class Claude:
     name: str = "claude"
-    context_limit: int | None = 200_000
+    context_limit: int | None = MILLION
     program: str = "claude"
     can: Can = CAN
     unproven: str = ""
@@ -81,7 +81,7 @@ def _system(data: Fields) -> Event:
     match data.get("subtype"):
         case "init":
             model = word(data.get("model"))
-            large = MILLION if model is not None and model.endswith("[1m]") else None
+            large = MILLION if model is not None and model.endswith(LARGER) else None
             return Event(EventKind.SESSION, session=session(data.get("session_id")), model=model, context_limit=large)
         case "api_retry":
             return Event(EventKind.ERROR, text=_retry(data))

@@ -49,7 +49,8 @@ def _prepare(house: House, attempt: Attempt) -> Attempt:
     told = house.ledger.context(attempt.coder, attempt.model)
     own = house.runtime.coders.get(attempt.coder)
     declared = own is not None and own.context_limit is not None
-    context = context_limit(told, context_of(coder, attempt.model), declared=declared)
+    expected = coder.context_limit if declared else context_of(coder, attempt.model)
+    context = context_limit(told, expected, declared=declared)
     prepared = replace(
         attempt,
         cwd=str(place.path),
