@@ -113,6 +113,7 @@ def test_what_may_be_spent_is_told_to_those_who_keep_to_it(coder: Coder) -> None
     assert bool(told) is coder.can.budget
     if coder.name == "claude":
         assert told == {"--max-budget-usd=2.5000"}
+        assert "--max-budget-usd=1.2346" in coder.command(job(budget=1.23451)).argv, "never less than there is"
         assert "--max-budget-usd=0.0001" in coder.command(job(budget=0.0)).argv, "0 would not be taken"
 
 

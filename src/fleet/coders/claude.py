@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import ceil
 
 from fleet.coders.base import LARGER, MILLION, Can, Coder, Command, Job, checked
 from fleet.coders.stream import (
@@ -29,7 +30,7 @@ OPTIONS = (
 # Claude Code runs a `/command` at the start of the last block of a prompt, and puts the content of every `@file` named
 # in it before it; in blocks before the last it does neither. So the prompt is the block before, and these are the last.
 BEGIN = "Now begin."
-LEAST = 0.0001  # US dollars
+SMALLEST = 10_000  # parts of a US dollar
 SYNTHETIC = "<synthetic>"  # the model of the messages Claude Code writes itself, about an error
 CAN = Can(resume=True, usage=True, cost=True, budget=True)
 
@@ -46,11 +47,16 @@ class Claude:
         job = checked(job)
         model = () if job.model is None else (f"--model={job.model}",)
         resume = () if job.session is None else (f"--resume={job.session}",)
-        budget = () if job.budget is None else (f"--max-budget-usd={max(job.budget, LEAST):.4f}",)
+        budget = () if job.budget is None else (f"--max-budget-usd={_upwards(job.budget):.4f}",)
         return Command(("claude", *OPTIONS, *model, *resume, *budget, *job.args), stdin=message(job.prompt))
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
+
+
+def _upwards(budget: float) -> float:
+    """A budget that Claude Code takes, and that is not spent before ours is."""
+    return max(1, ceil(budget * SMALLEST)) / SMALLEST
 
 
 def message(prompt: str) -> str:
