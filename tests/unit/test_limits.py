@@ -85,6 +85,7 @@ def test_attempts_that_did_not_tell_are_named_unless_their_session_was_told_of_l
     }  # fmt: skip
     resumed = [replace(over, session="s"), replace(over, number=2, session="s", cost=1.0)]
     assert untold([*resumed, BASE]) == {}, "nor those that are not over"
+    assert untold(resumed[::-1]) == {"cost": "not told by attempt 1"}, "what was told before says nothing of it"
 
 
 @pytest.mark.parametrize(

@@ -84,15 +84,16 @@ def untold(history: Sequence[Attempt]) -> dict[str, str]:
     """Of what use nobody knows how much it was: attempts that are over, and of whose session no later one told."""
     found = {}
     for name in ("tokens", "cost"):
-        told = {one.session for one in history if getattr(one, name) is not None}
-        silent = [str(one.number) for one in history if one.started and one.ended and not _told(one, name, told)]
-        if silent:
-            found[name] = f"not told by attempt {', '.join(silent)}"
+        over = [(one, history[n + 1 :]) for n, one in enumerate(history) if one.started and one.ended]
+        missing = [str(one.number) for one, later in over if not _is_told(one, later, name)]
+        if missing:
+            found[name] = f"not told by attempt {', '.join(missing)}"
     return found
 
 
-def _told(attempt: Attempt, name: str, sessions: set[str | None]) -> bool:
-    return getattr(attempt, name) is not None or (attempt.session is not None and attempt.session in sessions)
+def _is_told(attempt: Attempt, later: Sequence[Attempt], name: str) -> bool:
+    known = [one for one in later if one.session is not None and one.session == attempt.session]
+    return any(getattr(one, name) is not None for one in (attempt, *known))
 
 
 def named(attempt: Attempt, limit: str, figure: str = "") -> str:
