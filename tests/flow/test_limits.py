@@ -6,11 +6,13 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from fleet.core.work import Ending
+from fleet.evidence.ledger import Ledger
 from standins.coders.scratch import HERE, Record, Scratch, Supervisor, scratch, until
 
 FLEET_YAML = """\
@@ -240,3 +242,18 @@ def test_a_handover_that_is_lost_changes_nothing_else(home: Scratch) -> None:
     assert (first["ending"], first["handover"]) == ("context full", "lost: its keeper was killed")
     assert second["verdict"] == "accepted"
     assert (home.root / "p" / "work.txt").read_text() == "no notes\n"
+
+
+def test_what_one_supervisor_decided_the_next_one_does(home: Scratch) -> None:
+    """The first was killed after it wrote down why an agent is to end, and before it told the keeper."""
+    home.settle("limits.attempts=1", coders={"waits": {}})
+    task = home.add("wait", "--coder", "waits", "--cwd", home.place("w"))
+    first = home.run()
+    until(home.artifact(task, "gate").exists)
+    until(lambda: home.task(task)["state"] == "working")
+    first.stop(signal.SIGKILL)
+    ledger = Ledger(home.home)
+    ledger.save(replace(ledger.get(f"{task}.1"), ending=Ending.TOKENS, cause="2M tokens (limit tokens 2M)"))
+    home.drain()
+    assert (home.task(task)["state"], home.task(task)["cause"]) == ("failed", "2M tokens (limit tokens 2M)")
+    assert home.agents() == []
