@@ -104,6 +104,16 @@ def test_a_model_and_a_session_are_passed_on(name: str) -> None:
     assert CODERS[name].can.resume
 
 
+@every_coder
+def test_what_may_be_spent_is_told_to_those_who_keep_to_it(coder: Coder) -> None:
+    told = set(coder.command(job(budget=2.5)).argv) - set(coder.command(job()).argv)
+    assert bool(told) is coder.can.budget
+    if coder.name == "claude":
+        assert told == {"--max-budget-usd=2.5000"}
+        assert "--max-budget-usd=1.2346" in coder.command(job(budget=1.23451)).argv, "never less than there is"
+        assert "--max-budget-usd=0.0001" in coder.command(job(budget=0.0)).argv, "0 would not be taken"
+
+
 @given(text=st.text(max_size=40), name=st.sampled_from(sorted(CODERS)))
 @few
 def test_no_word_of_a_model_becomes_an_option(text: str, name: str) -> None:
@@ -227,7 +237,7 @@ def test_aider_is_understood_without_a_stream() -> None:
 def test_a_subagents_context_is_not_the_sessions() -> None:
     events = heard("claude", "subagent")
     assert [event.tool for event in of(events, EventKind.TOOL_CALLED)] == ["Agent", "Bash"]
-    assert len(of(events, EventKind.USAGE)) == 2
+    assert [event.aside for event in of(events, EventKind.USAGE)] == [None, True, None]
     (result,) = of(events, EventKind.RESULT)
     assert result.total == Usage(4440, 20)
 

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +19,13 @@ import pytest
 
 from fleet import places
 from fleet.core import FleetError
-from fleet.core.work import Attempt, Ending, Limits, Verdict
+from fleet.core.work import AGENT, Attempt, Ending, Limits, Verdict
 from fleet.evidence import snapshot
 from fleet.evidence.journal import Journal
 from fleet.evidence.ledger import Ledger
 from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_receipt, load_snapshot, save
 from fleet.evidence.snapshot import Snapshot, changed, look, walk
-from fleet.host import git
+from fleet.host import database, git
 
 NEW = Attempt("", "t1", 0, "c", "m", "/", "me", 1.0)
 
@@ -59,6 +60,30 @@ def test_what_is_saved_comes_back_whole_and_a_verdict_settles(tmp_path: Path) ->
     assert (ledger.unsettled(), ledger.get("t1.1")) == ([], settled)
     with pytest.raises(FleetError):
         ledger.get("t1.2")
+
+
+def test_how_much_a_model_reads_is_remembered_once_an_agent_has_said_so(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    begun = ledger.begin(replace(NEW, coder="c", model="m"))
+    guessed = replace(begun, verdict=Verdict.RETRY, context_limit=5, context_from="fleet's default")
+    ledger.save(guessed)
+    assert ledger.context("c", "m") is None, "a default is nobody's word"
+    for limit in (200_000, 1_000_000):
+        ledger.save(replace(guessed, context_limit=limit, context_from=AGENT))
+    assert ledger.context("c", "m") == 1_000_000
+    assert (ledger.context("c", None), ledger.context("other", "m")) == (None, None)
+
+
+def test_an_attempt_that_an_older_fleet_wrote_down_is_read(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    begun = ledger.begin(NEW)
+    with database.changing(database.path(tmp_path)) as db:
+        facts = json.loads(db.execute("SELECT facts FROM attempts").fetchone()[0])
+        for name in ("recent", "context_from", "handover", "asking"):
+            del facts[name]
+        facts["limits"] = {"timeout": 1.0, "attempts": 2, "output": 3}
+        db.execute("UPDATE attempts SET facts = ?", [json.dumps(facts)])
+    assert ledger.get(begun.id) == replace(begun, limits=Limits(1.0, 2, 3))
 
 
 def test_forgiving_touches_what_is_settled_only(tmp_path: Path) -> None:
@@ -357,3 +382,16 @@ def test_a_repository_in_ruins_is_unknown_and_takes_nobody_along(repo: Path, not
     found.start()
     found.join(30)
     assert not found.is_alive(), "a pipe keeps nobody waiting"
+
+
+def test_whatever_several_threads_read_is_ready_before_they_begin() -> None:
+    """msgspec 0.22 shares what it knows of a dataclass before it is whole: two first readers at once are a crash."""
+    kinds = "fleet.core.work.Attempt fleet.evidence.receipt.Receipt fleet.evidence.snapshot.Snapshot fleet.keeper.Exit"
+    code = f"""
+import importlib
+import fleet.evidence.ledger, fleet.evidence.receipt, fleet.keeper
+for kind in {kinds.split()!r}:
+    module, _, name = kind.rpartition(".")
+    assert "__msgspec_cache__" in vars(getattr(importlib.import_module(module), name)), kind
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -679,7 +679,8 @@ def write_spec(home: Path, text: str) -> Path:
 
 
 def test_a_spec_comes_back_as_it_was_written_for_its_owner_alone(tmp_path: Path) -> None:
-    whole = Spec("/wörk \udcff", coder="codex", model="o3", check="make\ntest", timeout=1.5, attempts=3, output=10)
+    whole = Spec("/wörk \udcff", coder="codex", model="o3", check="make\ntest", timeout=1.5, attempts=3, output=10,
+        silence=0.0, tokens=5, cost=2.5)  # fmt: skip
     spec.write(tmp_path, "t1", whole)
     assert spec.read(tmp_path, "t1") == whole
     assert stat.S_IMODE(spec.path(tmp_path, "t1").stat().st_mode) == 0o600
@@ -713,6 +714,9 @@ def test_what_others_put_in_a_spec_stays(tmp_path: Path) -> None:
         ('{"cwd": "/a", "timeout": true}', "timeout must be a number of seconds"),
         ('{"cwd": "/a", "attempts": 1.5}', "attempts must be a whole number"),
         ('{"cwd": "/a", "output": -1}', "output must be a whole number of bytes"),
+        ('{"cwd": "/a", "silence": -1}', "silence must be a number of seconds, or 0"),
+        ('{"cwd": "/a", "tokens": 1.5}', "tokens must be a whole number, or 0"),
+        ('{"cwd": "/a", "cost": true}', "cost must be a number of US dollars"),
         (" " * 1_100_000, "larger than 1 MiB"),
     ],
 )

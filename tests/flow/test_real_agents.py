@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -24,7 +25,7 @@ import pytest
 import parts
 from conftest import Ran
 from standins.agent_desk import MODELS, Desk, desk
-from standins.agent_models import Answer, Mind, Refuse, results
+from standins.agent_models import Answer, Mind, Reads, Refuse, results
 from standins.model_server import Asked, Say
 from standins.work_models import (
     CLOSING,
@@ -37,6 +38,7 @@ from standins.work_models import (
     conversation,
     shell,
     works,
+    write,
 )
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(240)]
@@ -543,3 +545,77 @@ def test_the_demonstration_can_be_had_with_the_real_claude_code(tmp_path: Path) 
         ]
         assert at.desk.strangers == []
         assert at.processes() == {}
+
+
+# ---- limits
+
+
+NOTES = "half of it is made; the PELICAN is in the harbour"
+
+
+def climbs(asked: Asked) -> Answer:
+    """Reads more with each request; interrupted, it writes its notes; and whoever finds notes finishes."""
+    said = conversation(asked)
+    if not asked.tools or "A costly task" in said:
+        return spends(asked)
+    if "your context is nearly full" in said:
+        path = f"{artifacts_of(said)}/PLAN_AND_STATUS.md"
+        return Reads(187_000, Say("Noted.") if results(asked) else write("claude", path, NOTES))
+    if "ended because its context was full" not in said:
+        return Reads((60_000, 150_000, 186_000)[results(asked)], shell("claude", LATER[results(asked)]))
+    return (
+        Say(CLOSING) if results(asked) else shell("claude", f"cat {artifacts_of(said)}/PLAN_AND_STATUS.md | tee made")
+    )
+
+
+LATER = ("echo one", "echo two", "tail -f /dev/null")
+
+
+def artifacts_of(said: str) -> str:
+    return str(re.findall(r'Artifact directory: ([^\s"\\]+)', said)[0])
+
+
+def spends(asked: Asked) -> Answer:
+    if not asked.tools:
+        return Say("a title")
+    number = results(asked)
+    return Say(CLOSING) if number == 6 else Reads(20_000 * (number + 1), shell("claude", f"echo {number}"))
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, dict[str, str]]]:
+    """Claude Code, once with a context that fills, once with little money."""
+    with house(tmp_path_factory.mktemp("limited"), climbs) as at:
+        at.prepare("backoff=0s", "coder=claude", f"model={MODELS['claude']}")
+        full = at.fleet("add", "A long task", "-d", WORDS, "--json", cwd=at.repository("full")).json()["id"]
+        costly = ["add", "A costly task", "--cost", "0.2", "--json"]
+        ids = {"full": full, "costly": at.fleet(*costly, cwd=at.repository("costly")).json()["id"]}
+        with at.supervisor() as supervisor:
+            drained(supervisor)
+        yield at, ids
+
+
+def test_a_full_session_is_taken_up_once_more_to_write_its_notes(limited: tuple[House, dict[str, str]]) -> None:
+    at, ids = limited
+    task = ids["full"]
+    first, second = at.history(task)
+    assert (at.tasks()[task]["state"], first["ending"], first["handover"]) == ("done", "context full", "done")
+    assert first["cause"] == "its context was 93 % full (of 200k tokens, according to fleet's default)"
+    turns = [conversation(asked) for asked in at.asked("claude") if task in conversation(asked)]
+    (last,) = [said for said in turns if "your context is nearly full" in said and "Noted" not in said][-1:]
+    assert "PELICAN" in last.partition("your context is nearly full")[0], "it is the same session"
+    assert (second["resumed"], second["context_from"]) == (False, "the agent")
+    assert second["session"] != first["session"]
+    assert NOTES in turns[-1], "and the next one has read its notes"
+    assert "your context is nearly full" not in turns[-1]
+    assert first["tokens"] == 60_000 + 150_000 + 186_000 + 2 * 187_000 + 5 * 5
+    assert first["cost"] > 0
+
+
+def test_what_a_task_may_cost_is_kept_by_the_agent_itself(limited: tuple[House, dict[str, str]]) -> None:
+    at, ids = limited
+    row, (attempt,) = at.tasks()[ids["costly"]], at.history(ids["costly"])
+    assert (row["state"], row["attempts"]) == ("failed", 1)
+    assert (attempt["ending"], attempt["verdict"]) == ("cost limit", "failed")
+    assert row["cause"] == "$0.35 spent (limit cost $0.20, set by the task)"
+    assert len([asked for asked in at.asked("claude") if "A costly task" in conversation(asked)]) == 3

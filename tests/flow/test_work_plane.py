@@ -263,10 +263,10 @@ def test_an_agent_gets_an_allow_list_and_what_fleet_and_its_user_tell_it(night: 
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("task timeout", r"the time limit was reached after \d s \(set by: task\)"),
-        ("project timeout", r"the time limit was reached after \d s \(set by: project\)"),
-        ("task output", r"the output limit was reached after \d MB \(set by: task\)"),
-        ("project output", r"the output limit was reached after \d MB \(set by: project\)"),
+        ("task timeout", r"the time limit was reached after \d s \(limit timeout, set by the task\)"),
+        ("project timeout", r"the time limit was reached after \d s \(limit timeout, set by fleet.yaml\)"),
+        ("task output", r"the output limit was reached after \d MB \(limit output, set by the task\)"),
+        ("project output", r"the output limit was reached after \d MB \(limit output, set by fleet.yaml\)"),
     ],
 )
 def test_a_limit_is_named_with_who_set_it(night: Night, name: str, cause: str) -> None:
@@ -427,12 +427,13 @@ def test_add_takes_everything_and_says_what_it_made(home: Scratch) -> None:
     options = (
         "-d", "text", "-p", 0, "--after", "t1", "--coder", "codex", "--model", "m", "--check", "make test",
         "--timeout", "1h30m", "--attempts", 5, "--output", "5MB",
+        "--silence", "20m", "--tokens", "2M", "--cost", "none",
     )  # fmt: skip
     assert home.ok("add", "two", *options, cwd=place).out == "Added t2: two\n"
     shown = home.shown("t2")
     assert shown["spec"] == {
         "cwd": str(place), "coder": "codex", "model": "m", "check": "make test", "timeout": 5400.0, "attempts": 5,
-        "output": 5_000_000,
+        "output": 5_000_000, "silence": 1200.0, "tokens": 2_000_000, "cost": 0.0,
     }  # fmt: skip
     assert (shown["description"], shown["row"]["priority"], shown["row"]["waits_for"]) == ("text", 0, ["t1"])
     assert home.add("--once") == "t3", "a title that looks like an option, behind --"
@@ -455,6 +456,10 @@ def test_add_takes_everything_and_says_what_it_made(home: Scratch) -> None:
         (["x", "--timeout", "soon"], 2, "--timeout must be seconds"),
         (["x", "--timeout", "0s"], 2, "--timeout must be over 0"),
         (["x", "--output", "-1"], 2, "--output must be bytes"),
+        (["x", "--silence", "soon"], 2, "--silence must be seconds"),
+        (["x", "--silence", "0.01s"], 2, "--silence must be from 0.1s to 720h, or none"),
+        (["x", "--tokens", "many"], 2, "--tokens must be tokens as a number, or such as 500k or 2M, or none"),
+        (["x", "--cost", "-1"], 2, "--cost must be US dollars"),
         (["x", "--attempts", "0"], 2, "--attempts"),
         (["x", "--priority", "5"], 2, "--priority"),
         (["x", "--model", "a\nb"], 2, "model must be a name"),
@@ -496,12 +501,12 @@ def test_the_machines_limits_are_named_too(home: Scratch) -> None:
     ids = home.add_all({name: (*where, name) for name in ("silent", "shouts", "fails")})
     home.drain()
     rows = home.tasks()
-    assert "(set by: machine)" in rows[ids["silent"]]["cause"]
-    assert "(set by: machine)" in rows[ids["shouts"]]["cause"]
+    assert "(limit timeout, set by runtime.toml)" in rows[ids["silent"]]["cause"]
+    assert "(limit output, set by runtime.toml)" in rows[ids["shouts"]]["cause"]
     assert rows[ids["fails"]]["cause"].endswith("gave up after 1 attempt")
-    assert home.shown(ids["fails"])["history"][0]["origins"] == dict.fromkeys(
-        ("timeout", "attempts", "output"), "machine"
-    )
+    given, not_given = ("timeout", "attempts", "output"), ("silence", "tokens", "cost")
+    origins = dict.fromkeys(given, "machine") | dict.fromkeys(not_given, "default")
+    assert home.shown(ids["fails"])["history"][0]["origins"] == origins
 
 
 def test_run_with_a_coder_goes_between_the_task_and_the_machine(home: Scratch) -> None:

@@ -27,7 +27,15 @@ class Refuse:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Answer = Say | Call | Refuse
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """An answer to a request that was so many tokens long, for Claude Code: what it says of the conversation's size."""
+
+    prompt: int
+    answer: Say | Call
+
+
+Answer = Say | Call | Refuse | Reads
 Mind = Callable[[Asked], Answer]
 GEMINI = "/v1beta/models/"
 CACHED = {"cache_creation_input_tokens": 100, "cache_read_input_tokens": 1000}
@@ -79,6 +87,10 @@ class _Handler(model_server._Handler):
                 self._refuse_as_google(answer)
             case _, Refuse():
                 self._refuse(answer)
+            case "/v1/messages", Reads():
+                self._stream(messages(asked, answer.answer, answer.prompt))
+            case _, Reads():
+                self._answer(path, asked, answer.answer)
             case "/v1/messages", _:
                 self._stream(messages(asked, answer))
             case path, _ if path.startswith(GEMINI):
@@ -110,10 +122,10 @@ def from_cache(asked: Asked, stream: Iterable[bytes]) -> Iterator[bytes]:
         yield part.replace(b'"call_1"', f'"call_{mark(asked)}"'.encode())
 
 
-def messages(asked: Asked, answer: Say | Call) -> Iterator[bytes]:
+def messages(asked: Asked, answer: Say | Call, prompt: int = 1110) -> Iterator[bytes]:
     """Anthropic's stream: one block, why it stopped, what it used."""
-    start = {"input_tokens": 10, "output_tokens": 1, **CACHED}
-    whole: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "model": asked.model}
+    start = {"input_tokens": prompt - 1100, "output_tokens": 1, **CACHED}
+    whole: dict[str, Any] = {"id": f"msg_{mark(asked)}", "type": "message", "role": "assistant", "model": asked.model}
     empty: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": start}
     block, delta, reason = _block(asked, answer)
     yield _event("message_start", {"message": whole | empty})

@@ -32,6 +32,12 @@ def told(task: Task, previous: str | None = None, cwd: str = "/home/nobody/proje
 # What an agent is told
 
 
+def test_a_model_of_claudes_that_reads_a_million_says_so_at_once() -> None:
+    for model, limit in (("claude-sonnet-4-5", None), ("claude-sonnet-4-5[1m]", 1_000_000)):
+        (event,) = claude.read(line(type="system", subtype="init", session_id="s", model=model))
+        assert event == Event(EventKind.SESSION, session="s", model=model, context_limit=limit)
+
+
 def test_an_agent_is_told_what_it_needs_in_few_lines() -> None:
     said = told(a_task(), "the check failed")
     assert len(said.splitlines()) < 60
@@ -121,13 +127,13 @@ def test_several_blocks_on_a_line_are_several_events() -> None:
         {"type": "tool_use", "id": "b", "name": "Odd", "input": {"n": 5}},
     ]
     used = {"input_tokens": 1, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 300, "output_tokens": 4}
-    said = claude.read(line(type="assistant", message={"model": "m", "content": blocks, "usage": used}))
+    said = claude.read(line(type="assistant", message={"id": "m1", "model": "m", "content": blocks, "usage": used}))
     assert said == [
         Event(EventKind.OTHER, text="thinking"),
         Event(EventKind.SAID, text="I look."),
         Event(EventKind.TOOL_CALLED, text=".", tool="Grep", call="a"),
         Event(EventKind.TOOL_CALLED, text='{"n": 5}', tool="Odd", call="b"),
-        Event(EventKind.USAGE, usage=Usage(321, 4), model="m"),
+        Event(EventKind.USAGE, usage=Usage(321, 4), model="m", call="m1"),
     ]
 
 

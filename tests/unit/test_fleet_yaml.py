@@ -196,6 +196,10 @@ def test_limits_are_read_in_seconds_and_bytes() -> None:
     assert fleet(GOOD + "limits: {}\n").limits == ProjectLimits()
     got = fleet(GOOD + "limits: {timeout: 1h30m, attempts: 2, output: 500MB}\n").limits
     assert got == ProjectLimits(timeout=5400.0, attempts=2, output=500_000_000)
+    more = fleet(GOOD + "limits: {silence: 20m, tokens: 2M, cost: 5}\n").limits
+    assert more == ProjectLimits(silence=1200.0, tokens=2_000_000, cost=5.0)
+    off = fleet(GOOD + "limits: {silence: none, tokens: 0, cost: none}\n").limits
+    assert off == ProjectLimits(silence=0.0, tokens=0, cost=0.0)
     assert fleet(GOOD + "limits: {timeout: 90, output: 2048}\n").limits == ProjectLimits(timeout=90.0, output=2048)
 
 

@@ -38,7 +38,7 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     got = parse("")
     assert (got.max_concurrent, got.coder, got.model, got.context_pressure_threshold_pct) == (3, "claude", "sonnet", 90)
     assert (got.tracker, got.min_free_disk, got.dead_man, got.backoff) == ("local", 10**9, 3600.0, 10.0)
-    assert got.limits == Limits(timeout=7200.0, attempts=3, output=10**9)
+    assert got.limits == Limits(timeout=7200.0, attempts=3, output=10**9, silence=3600.0)
     assert (got.concurrent.coders, got.concurrent.models, got.coders) == ({}, {}, {})
     assert got.known_coders == list(BUILT_IN)
 
@@ -154,6 +154,13 @@ pass_env = ["A=b"]
         ("backoff = -1", "backoff must be a number, at least 0"),
         ('backoff = "11m"', "backoff must be from 0s to 10min"),
         ('limits.timeout = "0s"', "limits.timeout must be from 0.1s to 720h"),
+        (
+            'limits.silence = "soon"',
+            "limits.silence must be seconds as a number, or a duration such as 90s, 30m or 1h30m",
+        ),
+        ('limits.silence = "0.01s"', "limits.silence must be from 0.1s to 720h, or none"),
+        ('limits.tokens = "2G"', "limits.tokens must be tokens as a number, or such as 500k or 2M, or none"),
+        ("limits.cost = -1", "limits.cost must be a number, at least 0"),
         ("limits.timeout = 1979-05-27", "limits.timeout must be a number or text"),
         ("limits = 3", "limits must be a mapping"),
         ("coders.x = 3", "coders.x must be a mapping"),
@@ -234,12 +241,52 @@ def test_what_is_no_size_is_refused(written: str) -> None:
         units.size(written)
 
 
+@pytest.mark.parametrize(
+    ("written", "tokens"), [(5, 5), ("0", 0), ("none", 0), ("900", 900), ("500k", 500_000), ("1.5M", 1_500_000)]
+)
+def test_tokens(written: str | int, tokens: int) -> None:
+    assert units.tokens(written) == tokens
+
+
+@pytest.mark.parametrize(("written", "dollars"), [(5, 5.0), (0.5, 0.5), ("none", 0.0), ("5", 5.0), ("$2.50", 2.5)])
+def test_dollars(written: str | float, dollars: float) -> None:
+    assert units.dollars(written) == dollars
+
+
+def test_a_limit_can_be_switched_off() -> None:
+    assert (units.silence("none"), units.silence(0), units.silence("20m")) == (0.0, 0.0, 1200.0)
+    off = parse('[limits]\nsilence = "none"\ntokens = 0\ncost = "none"\n').limits
+    assert (off.silence, off.tokens, off.cost) == (None, None, None)
+
+
+@pytest.mark.parametrize("written", ["", "M", "2G", "-5", "5 tokens", "None", "1e6"])
+def test_what_is_no_number_of_tokens_or_dollars_is_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="tokens"):
+        units.tokens(written)
+    with pytest.raises(ValueError, match="dollars"):
+        units.dollars(written)
+
+
+def test_what_is_written_for_people_can_be_read_again() -> None:
+    for seconds in (0.5, 59, 60, 90, 1200, 3600, 5400, 86400):
+        assert units.seconds(units.time_text(seconds)) == seconds
+    for size in (700, 1000, 1_500_000, 10**9, 2 * 10**12):
+        assert units.size(units.size_text(size)) == size
+    for tokens in (0, 999, 1000, 15_300, 2_000_000, 2_100_000):
+        assert units.tokens(units.tokens_text(tokens)) == tokens
+    for dollars in (0.0, 0.0123, 0.25, 5.0, 1234.5):
+        assert units.dollars(units.dollars_text(dollars)) == dollars
+
+
 def test_a_limit_is_the_tasks_then_the_projects_then_the_machines() -> None:
-    machine = parse('[limits]\noutput = "2GB"\n')
-    spec = Spec(cwd="/x", timeout=60.0)
-    got = resolve_limits(spec, ProjectLimits(timeout=5.0, attempts=9), machine)
-    assert got.limits == Limits(timeout=60.0, attempts=9, output=2 * 10**9)
-    assert got.origins == {"timeout": Origin.TASK, "attempts": Origin.PROJECT, "output": Origin.MACHINE}
+    machine = parse('[limits]\noutput = "2GB"\ncost = 7\n')
+    spec = Spec(cwd="/x", timeout=60.0, silence=0.0)
+    got = resolve_limits(spec, ProjectLimits(timeout=5.0, attempts=9, silence=5.0, tokens=100), machine)
+    assert got.limits == Limits(timeout=60.0, attempts=9, output=2 * 10**9, silence=None, tokens=100, cost=7.0)
+    assert got.origins == {
+        "timeout": Origin.TASK, "attempts": Origin.PROJECT, "output": Origin.MACHINE, "silence": Origin.TASK,
+        "tokens": Origin.PROJECT, "cost": Origin.MACHINE,
+    }  # fmt: skip
     assert set(resolve_limits(Spec(cwd="/x"), None, parse("")).origins.values()) == {"default"}
 
 

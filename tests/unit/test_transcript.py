@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.core.work import Attempt, Ending, Event, EventKind, Usage, Window
+from fleet.core.work import AGENT, Attempt, Ending, Event, EventKind, Usage, Window
 from fleet.supervisor import transcript
 from fleet.supervisor.start import session_of
 from fleet.supervisor.transcript import Transcript, condense, fold
 
 BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
-NOW = 5.0
+SAYS_9 = {"context_limit": 9, "context_from": "the agent"}
 
 
 def lines(source: Transcript, *, last: bool = False) -> list[tuple[bytes, int]]:
@@ -74,7 +74,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
         (Event(EventKind.OTHER), {}),
         (Event(EventKind.TOOL_ENDED, ok=False), {}),
         (Event(EventKind.SESSION, session="s"), {"session": "s"}),
-        (Event(EventKind.SESSION, session="s", context_limit=9), {"session": "s", "context_limit": 9}),
+        (Event(EventKind.SESSION, session="s", context_limit=9), {"session": "s"} | SAYS_9),
         (Event(EventKind.SESSION), {}),
         (Event(EventKind.TOOL_CALLED, tool="Bash"), {"tools": {"Bash": 1}, "turned": True}),
         (Event(EventKind.TOOL_CALLED), {"tools": {"unknown": 1}, "turned": True}),
@@ -82,8 +82,21 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
         (Event(EventKind.USAGE, usage=Usage(10, 2)), {"tokens": 12, "peak_context": 10, "turned": True}),
         (Event(EventKind.USAGE), {"turned": True}),
         (
+            Event(EventKind.TOOL_CALLED, tool="x__ask_human", call="c"),
+            {"tools": {"x__ask_human": 1}, "asking": "c", "turned": True},
+        ),
+        (
+            Event(EventKind.TOOL_CALLED, tool="ask_human"),
+            {"tools": {"ask_human": 1}, "asking": "ask_human", "turned": True},
+        ),
+        (Event(EventKind.USAGE, usage=Usage(10, 2), aside=True), {"tokens": 12, "turned": True}),
+        (
+            Event(EventKind.USAGE, usage=Usage(1, 1), spent=0.5),
+            {"tokens": 2, "peak_context": 1, "cost": 0.5, "turned": True},
+        ),
+        (
             Event(EventKind.USAGE, context=90, context_limit=100, spent=0.5),
-            {"peak_context": 90, "context_limit": 100, "cost": 0.5, "turned": True},
+            {"peak_context": 90, "context_limit": 100, "context_from": AGENT, "cost": 0.5, "turned": True},
         ),
         (Event(EventKind.RESULT, ok=True, usage=Usage(9, 1)), {"finished": True, "tokens": 10}),
         (Event(EventKind.ERROR, text="no", status=429), {"error": "no", "status": 429}),
@@ -96,7 +109,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
         (Event(EventKind.RESULT, ok=False, text="no"), {"finished": True, "error": "no"}),
         (Event(EventKind.RESULT, ok=False), {"finished": True, "error": "it did not say what"}),
         (Event(EventKind.RESULT, ok=True, total=Usage(5, 5)), {"finished": True, "tokens": 10, "session_tokens": 10}),
-        (Event(EventKind.RESULT, ok=True, context_limit=7), {"finished": True, "context_limit": 7}),
+        (Event(EventKind.RESULT, ok=True, context_limit=9), {"finished": True} | SAYS_9),
     ],
 )
 def test_one_event_makes_known(event: Event, facts: dict[str, object]) -> None:
@@ -122,6 +135,29 @@ def test_what_is_known_adds_up() -> None:
     assert (over.tokens, over.peak_context, over.error) == (505, 100, None), "the agent's own account overrules"
 
 
+def test_a_request_that_is_told_of_piece_by_piece_counts_once() -> None:
+    known = BASE
+    for call, usage in (("a", Usage(100, 1)), ("b", Usage(7, 1)), ("a", Usage(100, 5)), ("b", Usage(7, 1))):
+        known = fold(known, Event(EventKind.USAGE, usage=usage, call=call))
+    assert known.tokens == 105 + 8
+    for number in range(20):
+        known = fold(known, Event(EventKind.USAGE, usage=Usage(1, 0), call=str(number)))
+    assert (known.tokens, len(known.recent)) == (105 + 8 + 20, transcript.RECENT), "only the last few are remembered"
+
+
+@pytest.mark.parametrize(
+    ("event", "asking"),
+    [
+        (Event(EventKind.TOOL_ENDED, call="c"), None),
+        (Event(EventKind.TOOL_ENDED, call="other"), "c"),
+        (Event(EventKind.TOOL_CALLED, tool="Bash", call="other"), "c"),
+        (Event(EventKind.RESULT, ok=True), None),
+    ],
+)
+def test_it_asks_until_that_call_ends(event: Event, asking: str | None) -> None:
+    assert fold(replace(BASE, asking="c"), event).asking == asking
+
+
 def test_of_a_session_that_is_gone_on_with_only_what_is_new_counts() -> None:
     resumed = replace(BASE, tokens_before=100, cost_before=1.0)
     over = fold(resumed, Event(EventKind.RESULT, ok=True, total=Usage(150, 20), cost=1.5))
@@ -145,6 +181,9 @@ def test_of_a_session_that_is_gone_on_with_only_what_is_new_counts() -> None:
         ({"account": "work"}, None),
         ({"error": "no"}, "s"),
         ({"resumed": True, "error": "no such session"}, None),
+        ({"ending": Ending.CONTEXT}, None),
+        ({"ending": Ending.SILENT}, "s"),
+        ({"ending": Ending.SILENT, "resumed": True}, None),
     ],
 )
 def test_which_session_is_gone_on_with(last: dict[str, object], session: str | None) -> None:

@@ -51,6 +51,10 @@ BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
         (Facts(Process("exited", signal=9), WORK), Ending.CRASHED, Verdict.RETRY, "the agent was ended by signal 9"),
         (Facts(Process("timed out", error="too long"), WORK), Ending.TIMED_OUT, Verdict.RETRY, "too long"),
         (Facts(Process("output limit", error="too much"), WORK), Ending.OUTPUT, Verdict.RETRY, "too much"),
+        (Facts(Process("silent", error="silent for 20m"), WORK), Ending.SILENT, Verdict.RETRY, "silent for 20m"),
+        (Facts(Process("token limit", error="2M tokens"), WORK), Ending.TOKENS, Verdict.FAILED, "2M tokens"),
+        (Facts(Process("cost limit", error="$5.00 spent")), Ending.COST, Verdict.FAILED, "$5.00 spent"),
+        (Facts(Process("context full", error="full"), failures=9), Ending.CONTEXT, Verdict.RETRY, "full"),
         (Facts(Process("cancelled", error="by hand"), WORK), Ending.CANCELLED, Verdict.CANCELLED, "by hand"),
         (Facts(Process("not started", error="no program")), Ending.NOT_STARTED, Verdict.FAILED, "no program"),
         (Facts(Process("lost", error="gone"), WORK), Ending.LOST, Verdict.RETRY, "gone"),
@@ -79,6 +83,7 @@ def test_an_ending_means(facts: Facts, ending: Ending, verdict: Verdict, cause: 
         (Facts(EXITED, WORK, error="no"), Verdict.FAILED, "the agent exited with 0 and reported a failure: no"),
         (Facts(Process("exited", code=1), WORK, RED), Verdict.FAILED, "the agent exited with 1"),
         (Facts(Process("timed out", error="slow"), WORK), Verdict.FAILED, "slow"),
+        (Facts(Process("silent", error="silent"), WORK), Verdict.FAILED, "silent"),
     ],
 )
 @pytest.mark.parametrize(("attempts", "tried"), [(1, "1 attempt"), (3, "3 attempts")])

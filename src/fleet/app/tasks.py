@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fleet import keeper, tracker
 from fleet.app.home import SETTINGS, ensure_home, wake
+from fleet.app.limits import Allowed, allowed
 from fleet.config import runtime as settings
 from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.state import tell
@@ -82,6 +83,7 @@ class Shown:
     notes: str
     spec: Spec | None
     spec_problem: str | None
+    limits: tuple[Allowed, ...]
     history: tuple[Attempt, ...]
     comments: tuple[Comment, ...]
 
@@ -156,12 +158,13 @@ def show(desk: Desk, name: str) -> Shown:
     row = _row(desk, task, history[-1] if history else None, locks.held(desk.home / LOCK), time.time())
     spec, problem = _spec(desk, task.id)
     comments = tuple(desk.tracker.comments(task.id))
-    return Shown(row, task.description, task.notes, spec, problem, history, comments)
+    limits = tuple(allowed(desk.runtime, spec, row.coder, history, is_open=row.state is State.OPEN))
+    return Shown(row, task.description, task.notes, spec, problem, limits, history, comments)
 
 
 def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str = "") -> Row:
     running = last if last is not None and last.verdict is None else None
-    alive = running is not None and keeper.is_alive(attempt_directory(desk.home, running))
+    alive = running is not None and _is_alive(attempt_directory(desk.home, running))
     told = tell(task, last, alive=alive, supervised=supervised)
     runs = _runs_with(desk, task, last, told.state)
     seen = last or NEVER
@@ -190,6 +193,10 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         peak_context_pct=seen.context_share,
         session=seen.session,
     )
+
+
+def _is_alive(directory: Path) -> bool:
+    return keeper.is_alive(directory) or keeper.is_alive(directory / "handover")
 
 
 def _runs_with(desk: Desk, task: Task, last: Attempt | None, state: State) -> RunsWith:
@@ -235,7 +242,8 @@ def _end_agent(desk: Desk, task: str) -> None:
         if last is None or last.verdict is not None:
             return
         directory = attempt_directory(desk.home, last)
-        living = [one for one in (directory, *directory.glob("check*")) if keeper.is_alive(one)]
+        parts = (directory, directory / "handover", *directory.glob("check*"))
+        living = [one for one in parts if keeper.is_alive(one)]
         for one in living:
             keeper.abort(one)
         if patience and time.monotonic() > deadline - ENDS_WITHIN + patience[0]:

@@ -14,9 +14,12 @@ from fleet.core import BadConfig
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
+    from fleet.app.limits import Allowed
     from fleet.app.tasks import Desk, Shown
+    from fleet.core.work import Attempt
 
 READABLE = ("log", "events", "plan", "knowledge", "receipt", "stderr")
+TOGETHER = ("tokens", "cost")  # limits of all attempts at a task together
 MOST_TEXT = 10 * 1024 * 1024
 
 
@@ -36,12 +39,15 @@ MOST_TEXT = 10 * 1024 * 1024
 @click.option("--timeout", metavar="TIME", help="Wall time of one attempt, such as 30m.")
 @click.option("--attempts", type=click.IntRange(1, 100), help="How often it is tried.")
 @click.option("--output", metavar="SIZE", help="How much one attempt may print, such as 500MB.")
+@click.option("--silence", metavar="TIME", help="How long the agent may say nothing, such as 20m; or none.")
+@click.option("--tokens", metavar="COUNT", help="Tokens of all attempts together, such as 2M; or none.")
+@click.option("--cost", metavar="USD", help="US dollars of all attempts together, such as 5; or none.")
 @json_option
 def add(
     title: str | None, file: str | None, form: str | None, dry_run: bool,
     description: str, priority: int, after: tuple[str, ...], cwd: Path | None, coder: str | None,
     model: str | None, account: str | None, check: str | None, timeout: str | None, attempts: int | None,
-    output: str | None, as_json: bool,
+    output: str | None, silence: str | None, tokens: str | None, cost: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Put one task in the queue, or all of a file. It is worked on where you are now, unless --cwd says otherwise."""
     from fleet.app.add import add as put
@@ -49,8 +55,8 @@ def add(
 
     spec = Spec(
         cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=check,
-        timeout=_seconds(timeout), attempts=attempts, output=_size(output),
-        account=account,
+        account=account, timeout=_seconds(timeout), attempts=attempts, output=_size(output),
+        silence=_limit("silence", silence), tokens=_whole(_limit("tokens", tokens)), cost=_limit("cost", cost),
     )  # fmt: skip
     if title is None or file is not None or form is not None or dry_run:
         from fleet.cli.plan import add_file
@@ -90,6 +96,22 @@ def _size(text: str | None) -> int | None:
     from fleet.config.units import size
 
     return int(_unit("--output", text, size))
+
+
+def _limit(name: str, text: str | None) -> float | None:
+    """A limit that can be switched off: by `none`, which is kept as 0."""
+    if text is None:
+        return None
+    from fleet.config.units import switchable
+
+    try:
+        return switchable(name, text)
+    except ValueError as problem:
+        raise BadConfig(f"--{name} {problem}") from problem
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
 
 
 def _unit(option: str, text: str, read: object) -> float:
@@ -179,7 +201,7 @@ def _print(shown: Shown) -> None:
         ("id", row.id), ("title", row.title), ("state", row.state.value), ("cause", row.cause),
         ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
         ("priority", str(row.priority)), ("branch", row.branch or ""), ("waits for", ", ".join(row.waits_for)),
-        ("check", (shown.spec.check if shown.spec else None) or ""), ("notes", shown.notes),
+        ("check", (shown.spec.check if shown.spec else None) or ""), *_limits(shown), ("notes", shown.notes),
     ]  # fmt: skip
     for name, value in facts:
         if value:
@@ -191,10 +213,64 @@ def _print(shown: Shown) -> None:
     for attempt in shown.history:
         wall = span((attempt.ended or time.time()) - attempt.started) if attempt.started else "-"
         ending = attempt.verdict.value if attempt.verdict else "running"
-        line = f"attempt {attempt.number}  {clock(attempt.started)}  {wall}  {attempt.coder}  {ending}"
-        click.echo(
-            ("\n" if attempt.number == 1 else "") + line + (f": {clean(attempt.cause)}" if attempt.cause else "")
-        )
+        who = f"{clock(attempt.started)}  {wall}  {attempt.coder}  {_context(attempt)}"
+        line = f"attempt {attempt.number}  {who}  {ending}"
+        cause = "; ".join(clean(said, 2000) for said in (attempt.cause, _handover(attempt)) if said)
+        click.echo(("\n" if attempt.number == 1 else "") + line + (f": {cause}" if cause else ""))
+
+
+def _limits(shown: Shown) -> list[tuple[str, str]]:
+    """What a task may use: of one attempt in a line, of all together with what is used of it."""
+    alone = ", ".join(_alone(one) for one in shown.limits if one.name not in TOGETHER)
+    counted = [one for one in shown.limits if one.name in TOGETHER and (one.limit, one.used) != (None, None)]
+    return [("limits", alone), *((one.name, _together(one)) for one in counted)]
+
+
+def _alone(one: Allowed) -> str:
+    figure = f"{one.name} {'none' if one.limit is None else _figure(one.name, one.limit)}"
+    return figure if one.set_by.value == "default" else f"{figure} ({one.set_by.words})"
+
+
+def _together(one: Allowed) -> str:
+    used = "unknown" if one.used is None else _figure(one.name, one.used)
+    limit = ", no limit" if one.limit is None else f" of {_figure(one.name, one.limit)}, {one.set_by.words}"
+    return f"{used}{limit}" + (f"; not kept: {one.not_kept}" if one.not_kept else "")
+
+
+def _figure(name: str, value: float) -> str:
+    from fleet.config import units
+
+    match name:
+        case "timeout" | "silence":
+            return units.time_text(value)
+        case "output":
+            return units.size_text(int(value))
+        case "tokens":
+            return units.tokens_text(int(value))
+        case "cost":
+            return units.dollars_text(value)
+        case _:
+            return f"{value:g}"
+
+
+def _context(attempt: Attempt) -> str:
+    from fleet.config.units import tokens_text
+
+    if attempt.context_share is None:
+        return "context unknown"
+    return f"context {attempt.context_share}% of {tokens_text(attempt.context_limit or 0)}"
+
+
+def _handover(attempt: Attempt) -> str:
+    match attempt.handover:
+        case None:
+            return ""
+        case "begun":
+            return "its session writes its notes"
+        case "done":
+            return "handed over"
+        case problem:
+            return f"handover {problem}"
 
 
 class TaskCommand(click.Command):

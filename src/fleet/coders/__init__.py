@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fleet.coders import instructions
-from fleet.coders.base import Can, Coder, Command, Job
+from fleet.coders.base import Can, Coder, Command, Job, context_of
 from fleet.coders.command import Declared
 from fleet.core.errors import NotFound
 from fleet.core.text import clean, nearest
@@ -57,4 +57,6 @@ def names(declared: Mapping[str, Coder]) -> list[str]:
     return sorted({*OURS, *declared, *installed()})
 
 
-__all__ = ["OURS", "Can", "Coder", "Command", "Declared", "Job", "find", "installed", "instructions", "names"]
+__all__ = [
+    "OURS", "Can", "Coder", "Command", "Declared", "Job", "context_of", "find", "installed", "instructions", "names",
+]  # fmt: skip

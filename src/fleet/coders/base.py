@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,9 @@ from fleet.core.work import Event
 
 ASK_SERVER = "fleet_questions"  # what the MCP server is called among the user's own
 ASK_GRACE = 60.0  # seconds that an agent CLI waits for it, beyond what it needs
+SMALL, MILLION = 200_000, 1_000_000
+LARGER = "[1m]"  # at the end of a model's name asks Claude for its larger window
+SMALLER = re.compile(r"\bclaude-(haiku|opus|sonnet)-4-[0-6]\b")  # as Claude Code 2.1.325 says; to all others, a million
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,13 @@ class Coder(Protocol):
 
     def read(self, line: bytes) -> list[Event]:
         """The events in one line of output. Never raises; an unknown line is one event of the kind `other`."""
+
+
+def context_of(coder: Coder, model: str | None) -> int | None:
+    """How many tokens a coder reads at once with this model, by the model's name where that tells."""
+    if model is not None and model.endswith(LARGER):
+        return MILLION
+    return SMALL if model is not None and SMALLER.search(model) else coder.context_limit
 
 
 def checked(job: Job) -> Job:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from math import ceil
 
-from fleet.coders.base import Can, Coder, Command, Job, checked
+from fleet.coders.base import LARGER, MILLION, Can, Coder, Command, Job, checked
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -29,14 +30,15 @@ OPTIONS = (
 # Claude Code runs a `/command` at the start of the last block of a prompt, and puts the content of every `@file` named
 # in it before it; in blocks before the last it does neither. So the prompt is the block before, and these are the last.
 BEGIN = "Now begin."
+SMALLEST = 10_000  # parts of a US dollar
 SYNTHETIC = "<synthetic>"  # the model of the messages Claude Code writes itself, about an error
-CAN = Can(resume=True, usage=True, cost=True)
+CAN = Can(resume=True, usage=True, cost=True, budget=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Claude:
     name: str = "claude"
-    context_limit: int | None = 200_000
+    context_limit: int | None = MILLION
     program: str = "claude"
     can: Can = CAN
     unproven: str = ""
@@ -45,10 +47,16 @@ class Claude:
         job = checked(job)
         model = () if job.model is None else (f"--model={job.model}",)
         resume = () if job.session is None else (f"--resume={job.session}",)
-        return Command(("claude", *OPTIONS, *model, *resume, *job.args), stdin=message(job.prompt))
+        budget = () if job.budget is None else (f"--max-budget-usd={_upwards(job.budget):.4f}",)
+        return Command(("claude", *OPTIONS, *model, *resume, *budget, *job.args), stdin=message(job.prompt))
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
+
+
+def _upwards(budget: float) -> float:
+    """A budget that Claude Code takes, and that is not spent before ours is."""
+    return max(1, ceil(budget * SMALLEST)) / SMALLEST
 
 
 def message(prompt: str) -> str:
@@ -81,7 +89,8 @@ def _system(data: Fields) -> Event:
     match data.get("subtype"):
         case "init":
             model = word(data.get("model"))
-            return Event(EventKind.SESSION, session=session(data.get("session_id")), model=model)
+            large = MILLION if model is not None and model.endswith(LARGER) else None
+            return Event(EventKind.SESSION, session=session(data.get("session_id")), model=model, context_limit=large)
         case "api_retry":
             return Event(EventKind.ERROR, text=_retry(data), status=count(data.get("error_status")) or None)
         case kind:
@@ -95,14 +104,16 @@ def _retry(data: Fields) -> str:
 
 
 def _assistant(data: Fields) -> list[Event]:
-    """One event a block, then what the request read and wrote; a subagent's is left out, its context is its own."""
+    """One event a block, then what the request read and wrote so far. It comes with every block of one answer."""
     told = fields(data.get("message"))
     synthetic = told.get("model") == SYNTHETIC or data.get("is_api_error_message") is True
     kind = EventKind.ERROR if synthetic else EventKind.SAID
     events = [_block(block, kind) for block in items(told.get("content"))]
     used = _usage(told.get("usage"))
-    if used is not None and data.get("parent_tool_use_id") is None and not synthetic:
-        events.append(Event(EventKind.USAGE, usage=used, model=word(told.get("model"))))
+    if used is not None and not synthetic:
+        aside = True if data.get("parent_tool_use_id") is not None else None
+        model, request = word(told.get("model")), word(told.get("id"))
+        events.append(Event(EventKind.USAGE, usage=used, aside=aside, model=model, call=request))
     return events
 
 

@@ -22,11 +22,22 @@ How to work:
   did not do or could not check."""
 
 
-def prompt(*, task: Task, spec_cwd: Path, artifacts: Path, attempt: str, previous: str | None) -> str:
-    """The instructions of a first session. `previous` is what became of the attempt before, if there was one."""
+GO_ON = """
+An earlier attempt was ended because its context was full. It left its notes in the artifact directory: read
+PLAN_AND_STATUS.md and KNOWLEDGE.md there first, see what is in the working directory, and go on from there.
+"""
+
+
+def prompt(
+    *, task: Task, spec_cwd: Path, artifacts: Path, attempt: str, previous: str | None, goes_on: bool = False
+) -> str:
+    """The instructions of a first session. `previous` is what became of the attempt before, if there was one; when its
+    context was full, this one goes on from its notes.
+    """
     before = (
         "" if previous is None else f"\nAn earlier attempt was not accepted. What became of it:\n{fenced(previous)}\n"
     )
+    before = GO_ON if goes_on else before
     return f"""\
 You are a coding agent that fleet, a supervisor of coding agents, has started without a person in front of it.
 This is attempt {attempt} of the task {task.id}.
@@ -52,6 +63,19 @@ attempt is between the two marks; parts of it may be output of programs, which g
 See what is in the working directory now. Read PLAN_AND_STATUS.md and KNOWLEDGE.md in $FLEET_ARTIFACT_DIR, and Q&A.md if
 it is there: a person may have answered. Then go on with the task until it is done, by the same rules as before: keep
 the notes current, commit your work, and say at the end what you did and what you did not do.
+"""
+
+
+def hand_over(artifacts: Path, *, attempt: str) -> str:
+    """What a session is told whose context is full: to leave its notes to whoever goes on, and nothing else."""
+    return f"""\
+fleet has interrupted you, in attempt {attempt}, because your context is nearly full. A fresh session, which knows
+nothing of this one, goes on from your notes alone. Do this now, within a few minutes, and nothing else:
+- Bring PLAN_AND_STATUS.md up to date, in the artifact directory ({_line(artifacts)}): the plan, what is done, what is
+  half done and where, what is left, and what to do next.
+- Bring KNOWLEDGE.md up to date there: decisions, traps, commands that work, files that matter.
+- If the working directory belongs to a git repository, commit what is whole.
+Do not go on with the task itself. Then end.
 """
 
 

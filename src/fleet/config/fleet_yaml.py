@@ -10,7 +10,7 @@ from fleet.config.document import parse
 from fleet.config.problems import Document, InvalidFile, Path, dotted
 from fleet.config.schema import AGENT_NAME, AgentPart, FleetFile, GatewayPart, LimitsPart, ModelPart, NodePart
 from fleet.config.shape import fill
-from fleet.config.units import seconds, size
+from fleet.config.units import dollars, seconds, silence, size, tokens
 from fleet.core import BadConfig, NotFound
 from fleet.core.fleet import Agent, Fleet, Gateway, Kind, Model, Node, ProjectLimits, Provider
 from fleet.core.text import clean, has_controls, nearest
@@ -176,9 +176,14 @@ def _agent(name: str, part: AgentPart) -> Agent:
 def _limits(part: LimitsPart | None) -> ProjectLimits | None:
     if part is None:
         return None
-    timeout = None if part.timeout is None else seconds(part.timeout)
-    output = None if part.output is None else size(part.output)
-    return ProjectLimits(timeout, part.attempts, output)
+    return ProjectLimits(
+        timeout=None if part.timeout is None else seconds(part.timeout),
+        attempts=part.attempts,
+        output=None if part.output is None else size(part.output),
+        silence=None if part.silence is None else silence(part.silence),
+        tokens=None if part.tokens is None else tokens(part.tokens),
+        cost=None if part.cost is None else dollars(part.cost),
+    )
 
 
 def default_prompt(name: str) -> str:

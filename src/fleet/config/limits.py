@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +15,7 @@ from fleet.core.task import Spec
 from fleet.core.work import Limits
 
 FLEET_YAML = "fleet.yaml"
+LIMITS = tuple(field.name for field in fields(Limits))
 Number = TypeVar("Number", int, float)
 
 
@@ -25,6 +26,13 @@ class Origin(StrEnum):
     PROJECT = "project"
     MACHINE = "machine"
     DEFAULT = "default"
+
+    @property
+    def words(self) -> str:
+        """Who it was, for people: where they find it."""
+        return {"task": "set by the task", "project": "set by fleet.yaml", "machine": "set by runtime.toml"}.get(
+            self.value, "the default"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +47,14 @@ def resolve_limits(spec: Spec, project: ProjectLimits | None, runtime: Runtime) 
     """A task's own limits, then its project's, then this machine's."""
     project = project or ProjectLimits()
     machine = runtime.limits
-    origins = {
-        name: _origin(getattr(spec, name), getattr(project, name), name in runtime.given)
-        for name in ("timeout", "attempts", "output")
-    }
+    origins = {name: _origin(getattr(spec, name), getattr(project, name), name in runtime.given) for name in LIMITS}
     limits = Limits(
         timeout=_first(spec.timeout, project.timeout, machine.timeout),
         attempts=_first(spec.attempts, project.attempts, machine.attempts),
         output=_first(spec.output, project.output, machine.output),
+        silence=_first(spec.silence, project.silence, machine.silence or 0.0) or None,
+        tokens=_first(spec.tokens, project.tokens, machine.tokens or 0) or None,
+        cost=_first(spec.cost, project.cost, machine.cost or 0.0) or None,
     )
     return Resolved(limits, origins)
 

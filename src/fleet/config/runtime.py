@@ -23,12 +23,13 @@ from fleet.config.runtime_schema import (
     AccountSettings,
     CoderSettings,
     Concurrent,
+    MachineLimits,
     PromptBy,
     RuntimeFile,
     TrackerName,
 )
 from fleet.config.shape import fill
-from fleet.config.units import seconds, size
+from fleet.config.units import dollars, seconds, silence, size, tokens
 from fleet.core import BadConfig
 from fleet.core.text import clean, nearest
 from fleet.core.work import Limits
@@ -227,7 +228,6 @@ def _check_references(document: Document) -> None:
 
 
 def _runtime(file: RuntimeFile) -> Runtime:
-    limits = Limits(seconds(file.limits.timeout), file.limits.attempts, size(file.limits.output))
     return Runtime(
         max_concurrent=file.max_concurrent,
         coder=file.coder,
@@ -237,7 +237,7 @@ def _runtime(file: RuntimeFile) -> Runtime:
         min_free_disk=size(file.min_free_disk),
         dead_man=seconds(file.dead_man),
         backoff=seconds(file.backoff),
-        limits=limits,
+        limits=_limits(file.limits),
         concurrent=file.concurrent,
         ageing=seconds(file.ageing),
         quiet_hours=file.quiet_hours,
@@ -247,6 +247,17 @@ def _runtime(file: RuntimeFile) -> Runtime:
         accounts=file.accounts,
         coders=file.coders,
         written=file,
+    )
+
+
+def _limits(part: MachineLimits) -> Limits:
+    return Limits(
+        timeout=seconds(part.timeout),
+        attempts=part.attempts,
+        output=size(part.output),
+        silence=silence(part.silence) or None,
+        tokens=tokens(part.tokens) or None,
+        cost=dollars(part.cost) or None,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from fleet.config.shape import Part
-from fleet.config.units import Attempts, Duration, Pause, Room, Size
+from fleet.config.units import Attempts, Dollars, Duration, Pause, Room, Silence, Size, Tokens
 from fleet.core.text import has_controls
 
 BUILT_IN = (
@@ -101,11 +101,16 @@ AtOnce = Annotated[int, Meta(ge=1, le=500)]
 
 
 class MachineLimits(Part, frozen=True, kw_only=True):
-    """What one attempt may use. A task's own limits win, then those of the project's fleet.yaml, then these."""
+    """What a task may use. A task's own limits win, then those of the project's fleet.yaml, then these."""
 
     timeout: Annotated[Duration, _says("Wall time of one attempt: seconds, or such as 30m or 1h30m.")] = "2h"
     attempts: Annotated[Attempts, _says("How often a task is tried.")] = 3
     output: Annotated[Size, _says("What one attempt may print: bytes, or such as 500MB.")] = "1GB"
+    silence: Annotated[Silence, _says("How long an agent may say nothing, such as 20m. 0 or none: for ever.")] = "1h"
+    tokens: Annotated[Tokens, _says("Tokens of all attempts at a task together, such as 2M. 0 or none: no limit.")] = (
+        "none"
+    )
+    cost: Annotated[Dollars, _says("US dollars of all attempts at a task together. 0 or none: no limit.")] = "none"
 
 
 class Concurrent(Part, frozen=True, kw_only=True):
@@ -174,7 +179,7 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
     model: Annotated[Line, _says("The model of a task that names none. Empty: the agent's own default.")] = "sonnet"
     context_pressure_threshold_pct: Annotated[
         Annotated[int, Meta(ge=10, le=100)],
-        _says("An agent whose context is fuller than this many percent is ended."),
+        _says("An agent whose context is fuller than this many percent hands over to a fresh session."),
     ] = 90
     tracker: Annotated[TrackerName, _says("Where tasks are written down.")] = TrackerName.LOCAL
     min_free_disk: Annotated[

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from fleet.config.shape import Part
-from fleet.config.units import Attempts, Duration, Size
+from fleet.config.units import Attempts, Dollars, Duration, Silence, Size, Tokens
 from fleet.core.fleet import Kind, Provider
 from fleet.core.text import has_controls
 
@@ -187,11 +187,18 @@ class AgentPart(Part, frozen=True, kw_only=True):
 
 
 class LimitsPart(Part, frozen=True, kw_only=True):
-    """What one attempt at a task of this project may use. A task's own limits win; this machine's come after these."""
+    """What a task of this project may use. A task's own limits win; this machine's come after these."""
 
     timeout: Annotated[Duration | None, _says("Wall time of one attempt: seconds, or such as 30m or 1h30m.")] = None
     attempts: Annotated[Attempts | None, _says("How often a task is tried.")] = None
     output: Annotated[Size | None, _says("What one attempt may print: bytes, or such as 500MB.")] = None
+    silence: Annotated[
+        Silence | None, _says("How long an agent may say nothing, such as 20m. 0 or none: for ever.")
+    ] = None
+    tokens: Annotated[
+        Tokens | None, _says("Tokens of all attempts at a task together, such as 2M. 0 or none: no limit.")
+    ] = None
+    cost: Annotated[Dollars | None, _says("US dollars of all attempts at a task together. 0 or none: no limit.")] = None
 
 
 class FleetFile(Part, frozen=True, kw_only=True):

@@ -102,11 +102,14 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class ProjectLimits:
-    """What a project allows one attempt at a task. What is None is inherited from the machine."""
+    """What a project allows a task. What is None is inherited; a silence, tokens or cost of 0 is no limit."""
 
     timeout: float | None = None
     attempts: int | None = None
     output: int | None = None
+    silence: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

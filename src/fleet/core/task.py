@@ -57,7 +57,10 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """How a task is to be worked on, beside its words: tasks/<id>/task.json. What is None is inherited."""
+    """How a task is to be worked on, beside its words: tasks/<id>/task.json. What is None is inherited.
+
+    A silence, tokens or cost of 0 is no limit.
+    """
 
     cwd: str
     coder: str | None = None
@@ -67,6 +70,9 @@ class Spec:
     attempts: int | None = None
     output: int | None = None
     account: str | None = None
+    silence: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
 
 
 CANCELLED = "cancelled"

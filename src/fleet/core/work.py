@@ -29,6 +29,9 @@ class Ending(StrEnum):
     CRASHED = "crashed"
     TIMED_OUT = "timed out"
     OUTPUT = "output limit"
+    SILENT = "silent"
+    TOKENS = "token limit"
+    COST = "cost limit"
     CANCELLED = "cancelled"
     NOT_STARTED = "not started"
     LOST = "lost"
@@ -45,6 +48,9 @@ BLAMELESS = (
 )  # fmt: skip
 
 
+AGENT = "the agent"  # said itself how much its model reads at once
+
+
 class Verdict(StrEnum):
     """What an ending meant for the task."""
 
@@ -58,11 +64,17 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one attempt may use, and how many there may be."""
+    """What one attempt may use, and how many there may be; tokens and cost (US dollars) are of all of them together.
+
+    Durations are seconds, output is bytes; None is no limit.
+    """
 
     timeout: float
     attempts: int
     output: int
+    silence: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,7 @@ class Event:
     model: str | None = None
     usage: Usage | None = None  # of one model request: what it read and what it wrote; in a result, of the whole turn
     context: int | None = None  # tokens in its context now, of an agent that tells this and not what a request read
+    aside: bool | None = None  # that request was a subagent's, whose context is its own
     total: Usage | None = None  # of the whole session, where the agent reports it
     cost: float | None = None  # US dollars, of the whole session so far
     spent: float | None = None  # US dollars, since the last time it was told
@@ -154,8 +167,12 @@ class Attempt:
     events: int = 0
     last_event: float | None = None
     tokens: int | None = None
+    recent: dict[str, int] = field(default_factory=dict)  # tokens of the last few requests, which may be told twice
     peak_context: int | None = None
     context_limit: int | None = None
+    context_from: str | None = None  # according to whom
+    handover: str | None = None  # what became of the turn in which a full session writes its notes
+    asking: str | None = None  # the call by which it asks a person, and waits
     cost: float | None = None
     tools: dict[str, int] = field(default_factory=dict)
     limits: Limits | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from fleet.core import FleetError
-from fleet.core.work import Attempt, Ending, Verdict
+from fleet.core.work import AGENT, Attempt, Ending, Verdict
 from fleet.host import database
 
 SCHEMA = """
@@ -18,6 +18,9 @@ CREATE TABLE IF NOT EXISTS attempts (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS attempts_of_a_task ON attempts (task, number);
 CREATE INDEX IF NOT EXISTS attempts_unsettled ON attempts (settled) WHERE settled = 0;
+CREATE TABLE IF NOT EXISTS contexts (
+    coder TEXT NOT NULL, model TEXT NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (coder, model)
+) WITHOUT ROWID;
 """
 NEXT = "SELECT coalesce(max(number), 0) + 1 FROM attempts WHERE task = :task"
 BEGIN = "INSERT INTO attempts VALUES (:id, :task, :number, 0, :facts)"
@@ -28,7 +31,13 @@ UNSETTLED = "SELECT facts FROM attempts WHERE settled = 0 ORDER BY id"
 LAST_OF = """
     SELECT facts, max(number) FROM attempts WHERE task IN (SELECT value FROM json_each(:tasks)) GROUP BY task
 """
+LEARN = """
+    INSERT INTO contexts VALUES (:coder, :model, :tokens) ON CONFLICT DO UPDATE SET tokens = excluded.tokens
+"""
+CONTEXT = "SELECT tokens FROM contexts WHERE coder = :coder AND model = :model"
 LAST_OF_EACH = "SELECT facts, max(number) FROM attempts GROUP BY task"
+
+READ = msgspec.json.Decoder(Attempt)  # made once, here: msgspec crashes when two threads need it first at the same time
 
 
 PROVIDERS = (Ending.RATE_LIMITED, Ending.TURNED_AWAY)
@@ -53,6 +62,15 @@ class Ledger:
         settled = int(attempt.verdict is not None)
         with database.changing(self._file, SCHEMA) as db:
             db.execute(SAVE, {"id": attempt.id, "settled": settled, "facts": _written(attempt)})
+            if settled and attempt.context_limit is not None and attempt.context_from == AGENT:
+                known = {"coder": attempt.coder, "model": attempt.model or "", "tokens": attempt.context_limit}
+                db.execute(LEARN, known)
+
+    def context(self, coder: str, model: str | None) -> int | None:
+        """How much this coder reads at once with this model, as it said itself at the end of an earlier attempt."""
+        with database.reading(self._file, SCHEMA) as db:
+            found = db.execute(CONTEXT, {"coder": coder, "model": model or ""}).fetchone()
+        return found[0] if found else None
 
     def get(self, attempt: str) -> Attempt:
         found = self._list(ONE, id=attempt)
@@ -114,4 +132,4 @@ def _written(attempt: Attempt) -> str:
 
 
 def _read(facts: str) -> Attempt:
-    return msgspec.json.decode(facts, type=Attempt)
+    return READ.decode(facts)

@@ -130,17 +130,21 @@ def save(path: Path, value: Receipt | Snapshot) -> None:
         files.write(path, content, files.PRIVATE)
 
 
+# Made once, here: msgspec crashes when two threads need one first at the same time.
+RECEIPT, SNAPSHOT = msgspec.json.Decoder(Receipt), msgspec.json.Decoder(Snapshot)
+
+
 def load_receipt(path: Path) -> Receipt | None:
-    return _load(path, Receipt)
+    return _load(path, RECEIPT)
 
 
 def load_snapshot(path: Path) -> Snapshot | None:
-    return _load(path, Snapshot)
+    return _load(path, SNAPSHOT)
 
 
-def _load(path: Path, kind: type[T]) -> T | None:
+def _load(path: Path, kind: msgspec.json.Decoder[T]) -> T | None:
     try:
         data = files.read(path)
-        return None if data is None else msgspec.json.decode(data, type=kind)
+        return None if data is None else kind.decode(data)
     except (OSError, msgspec.MsgspecError):
         return None

@@ -123,5 +123,10 @@ class Book:
         return after
 
 
+READ = msgspec.json.Decoder(
+    Standing
+)  # made once, here: msgspec crashes when two threads need it first at the same time
+
+
 def _read(facts: str) -> Standing:
-    return msgspec.json.decode(facts, type=Standing)
+    return READ.decode(facts)

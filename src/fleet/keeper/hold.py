@@ -19,6 +19,7 @@ from fleet.keeper.base import Exit, Start
 PROGRAM = Path(__file__).with_name("keep.py")
 LOCK, EVENTS, CONTROL, DRAFT, RECORD = "lock", "events", "control", ".exit.json", "exit.json"
 REAP = 0.5
+EXIT = msgspec.json.Decoder(Exit)  # made once, here: msgspec crashes when two threads need it first at the same time
 
 
 class Hold:
@@ -242,7 +243,7 @@ def _bytes(text: str) -> bytes:
 
 def _read_exit(directory: Path) -> Exit | None:
     try:
-        return msgspec.json.decode(files.read(directory / RECORD) or b"", type=Exit)
+        return EXIT.decode(files.read(directory / RECORD) or b"")
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     except OSError as problem:

@@ -14,7 +14,8 @@ from fleet.core.work import Attempt
 from fleet.engine.base import Work
 from fleet.evidence.receipt import Process, Receipt, load_receipt, save
 from fleet.supervisor.aside import aside
-from fleet.supervisor.follow import follow, note
+from fleet.supervisor.follow import follow, note, note_unkept
+from fleet.supervisor.handover import hand_over
 from fleet.supervisor.house import House
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
@@ -49,6 +50,7 @@ class Attempts:
         self.settling.discard(name)
         try:
             await follow(self._house, self.current[name], hold, self._know)
+            await hand_over(self._house, self.current[name], self._keep)
         finally:
             hold.close()
             self.settling.add(name)
@@ -110,6 +112,7 @@ class Attempts:
         if hold is None:
             event = "agent started"
             begun = self._starts.get(attempt.id) or self._start(attempt)
+            note_unkept(self._house, attempt)
             hold = keeper.hold(directory, begun)
         self._house.log.say(event, task=attempt.task, attempt=attempt.id, coder=attempt.coder)
         try:
@@ -183,7 +186,7 @@ class Attempts:
 
 def _end_all(directory: Path, marked: dict[str, str]) -> None:
     """Leave nothing of an attempt running."""
-    for one in (directory, *directory.glob("check*")):
+    for one in (directory, directory / "handover", *directory.glob("check*")):
         with suppress(OSError, FleetError):
             keeper.abort(one)
     keeper.sweep(marked)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleet import keeper, places, tracker
+from fleet.coders import context_of
 from fleet.config.limits import project_limits, resolve_limits
 from fleet.core import FleetError, Unavailable
 from fleet.core.errors import is_passing
@@ -15,6 +16,7 @@ from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import look
 from fleet.host import files
 from fleet.supervisor.house import House
+from fleet.supervisor.limits import context_limit, overspent, spent
 from fleet.supervisor.start import start
 
 
@@ -44,6 +46,11 @@ def _prepare(house: House, attempt: Attempt) -> tuple[Attempt, keeper.Start | No
     artifacts = files.private_dir(house.artifacts(attempt.task))
     directory = files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
     save(directory / "before.json", look(place.path, artifacts))
+    told = house.ledger.context(attempt.coder, attempt.model)
+    own = house.runtime.coders.get(attempt.coder)
+    declared = own is not None and own.context_limit is not None
+    expected = coder.context_limit if declared else context_of(coder, attempt.model)
+    context = context_limit(told, expected, declared=declared)
     prepared = replace(
         attempt,
         cwd=str(place.path),
@@ -51,7 +58,11 @@ def _prepare(house: House, attempt: Attempt) -> tuple[Attempt, keeper.Start | No
         base=place.base,
         limits=resolved.limits,
         origins={name: origin.value for name, origin in resolved.origins.items()},
-        context_limit=coder.context_limit,
+        context_limit=context[0],
+        context_from=context[1],
         spec=spec,
     )
+    used_up = overspent(prepared, spent(house.earlier(attempt)))
+    if used_up is not None:
+        return replace(prepared, ending=used_up.ending, cause=f"{used_up.cause}; used by earlier attempts"), None
     return start(house, prepared, task)  # nothing is started yet: what cannot be is said now

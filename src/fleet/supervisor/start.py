@@ -16,6 +16,7 @@ from fleet.host import machine
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
+from fleet.supervisor.limits import left, spent
 
 
 def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.Start]:
@@ -27,8 +28,9 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     session = session_of(attempt, earlier) if coder.can.resume else None
     prompt = _prompt(house, task, attempt, earlier, session)
     args = declared.args if declared else ()
-    command = coder.command(Job(prompt, Path(attempt.cwd), attempt.model, session, tuple(args)))
     limits = attempt.limits or house.runtime.limits
+    budget = left(limits, spent(earlier)) if coder.can.budget else None
+    command = coder.command(Job(prompt, Path(attempt.cwd), attempt.model, session, tuple(args), budget=budget))
     begun = keeper.Start(
         argv=_fenced(house, attempt, command.argv),
         env=agent_environment(
@@ -89,7 +91,8 @@ def session_of(attempt: Attempt, earlier: list[Attempt]) -> str | None:
         return None
     last = earlier[-1]
     same = (last.coder, last.account, last.cwd) == (attempt.coder, attempt.account, attempt.cwd)
-    broken = last.resumed and (last.error is not None or not last.turned) and last.ending not in PROVIDERS
+    failed = last.error is not None or not last.turned or last.ending is Ending.SILENT
+    broken = last.resumed and failed and last.ending not in PROVIDERS
     useless = last.ending is Ending.CONTEXT or broken
     return last.session if same and last.events > 0 and not useless else None
 
@@ -117,4 +120,5 @@ def _prompt(house: House, task: Task, attempt: Attempt, earlier: list[Attempt], 
         artifacts=house.artifacts(task.id),
         attempt=attempt.id,
         previous=previous,
+        goes_on=bool(earlier) and earlier[-1].ending is Ending.CONTEXT,
     )

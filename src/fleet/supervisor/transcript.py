@@ -7,15 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from fleet.core.text import clean
-from fleet.core.work import Attempt, Event, EventKind
+from fleet.core.work import AGENT, Attempt, Event, EventKind
 from fleet.host import files
 
 CHUNK = 256 * 1024
 MOST_LINES = 500
 CHATTER = {EventKind.SAID, EventKind.OTHER}
 LONG_RUN, ENDS = 50, 5
+RECENT = 8  # requests; as many as subagents may be told of side by side
+ASKS = "ask_human"  # what the tool is called by which an agent asks a person, whatever stands before it
 Told = tuple[Event, int]  # an event, and the offset behind the line that it was in
 LONGEST = 8 * 1024 * 1024  # the keeper cuts lines far shorter; this only bounds what we hold in memory
 
@@ -28,6 +31,11 @@ class Transcript:
         self._fd: int | None = None
         self._rest = b""
         self.offset = offset  # behind the last whole line that was given out
+
+    @property
+    def reach(self) -> int:
+        """How far it was read, half a line included."""
+        return self.offset + len(self._rest)
 
     def lines(self, *, last: bool = False) -> Iterator[list[tuple[bytes, int]]]:
         """What came since the last call, a bounded piece at a time: each line with the offset behind it.
@@ -95,11 +103,16 @@ def fold(known: Attempt, event: Event) -> Attempt:
             return replace(
                 known,
                 session=event.session or known.session,
-                context_limit=event.context_limit or known.context_limit,
+                **_context(event),
             )
         case EventKind.TOOL_CALLED:
             name = clean(event.tool or "unknown", 80)
-            return replace(known, finished=False, tools=known.tools | {name: known.tools.get(name, 0) + 1})
+            asking = event.call or name if name.endswith(ASKS) else known.asking
+            return replace(
+                known, finished=False, asking=asking, tools=known.tools | {name: known.tools.get(name, 0) + 1}
+            )
+        case EventKind.TOOL_ENDED if known.asking is not None and event.call in (known.asking, None):
+            return replace(known, asking=None)
         case EventKind.USAGE:
             return _used(known, event)
         case EventKind.RESULT:
@@ -122,15 +135,33 @@ def _provider(known: Attempt, event: Event) -> Attempt:
 
 
 def _used(attempt: Attempt, event: Event) -> Attempt:
-    """An agent tells what one request read, or how full its context is now."""
-    context = event.context if event.usage is None else event.usage.prompt
-    return replace(
+    """What one request used; told with every piece of its answer, it counts once. Or how full the context is now."""
+    usage = event.usage
+    context = event.context if usage is None else None if event.aside else usage.prompt
+    known = replace(
         attempt,
         cost=attempt.cost if event.spent is None else (attempt.cost or 0.0) + event.spent,
-        tokens=attempt.tokens if event.usage is None else (attempt.tokens or 0) + event.usage.total,
         peak_context=attempt.peak_context if context is None else max(attempt.peak_context or 0, context),
-        context_limit=event.context_limit or attempt.context_limit,
+        **_context(event),
     )
+    return known if usage is None else _counted(known, event.call, usage.total)
+
+
+def _counted(attempt: Attempt, request: str | None, total: int) -> Attempt:
+    """The attempt with the tokens of a request, as far as they were not counted before."""
+    before = attempt.recent.get(request or "", 0)
+    recent = attempt.recent
+    if request is not None:
+        others = [(name, count) for name, count in recent.items() if name != request]
+        recent = dict([*others[1 - RECENT :], (request, max(before, total))])
+    return replace(attempt, tokens=(attempt.tokens or 0) + max(0, total - before), recent=recent)
+
+
+def _context(event: Event) -> dict[str, Any]:
+    """What an event says about how much the agent's model reads at once."""
+    if event.context_limit is None:
+        return {}
+    return {"context_limit": event.context_limit, "context_from": AGENT}
 
 
 def _result(attempt: Attempt, event: Event) -> Attempt:
@@ -148,7 +179,8 @@ def _result(attempt: Attempt, event: Event) -> Attempt:
         session_cost=event.cost if event.cost is not None else attempt.session_cost,
         tokens=_tokens(attempt, event),
         cost=max(0.0, event.cost - attempt.cost_before) if event.cost is not None else attempt.cost,
-        context_limit=event.context_limit or attempt.context_limit,
+        asking=None,
+        **_context(event),
     )
 
 

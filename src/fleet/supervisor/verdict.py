@@ -51,7 +51,7 @@ def judge(facts: Facts) -> Judged:
             return Judged(ending, Verdict.ASKED, cause)
         case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT | Ending.RATE_LIMITED | Ending.TURNED_AWAY:
             return _nobodys_fault(facts, ending, cause)
-        case Ending.NOT_STARTED:
+        case Ending.NOT_STARTED | Ending.TOKENS | Ending.COST:
             return Judged(ending, Verdict.FAILED, cause)
         case Ending.FINISHED if facts.check is None or facts.check.passed:
             return Judged(ending, Verdict.ACCEPTED, cause)

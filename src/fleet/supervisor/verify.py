@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fleet import keeper
 from fleet.core.text import clean
-from fleet.core.work import Attempt
+from fleet.core.work import Attempt, Ending
 from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_receipt, load_snapshot, save
 from fleet.evidence.snapshot import Snapshot, look
 from fleet.host import files
@@ -17,6 +17,7 @@ from fleet.supervisor.aside import aside
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
+from fleet.supervisor.limits import named
 from fleet.supervisor.start import marks, told
 
 CHECK_SECONDS = 600.0
@@ -39,7 +40,9 @@ async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None])
     if command is None:
         return None
     receipt = await aside(load_receipt, house.attempt_directory(attempt) / "receipt.json")
-    if receipt is None or receipt.process.code != 0 or attempt.error is not None or receipt.result.effect is False:
+    if receipt is None or receipt.process.cause != Cause.EXITED or receipt.process.code != 0:
+        return None
+    if attempt.error is not None or receipt.result.effect is False:
         return None
     for number in range(1, CHECKED_AGAIN + 1):
         directory = house.attempt_directory(attempt) / ("check" if number == 1 else f"check.{number}")
@@ -110,7 +113,7 @@ def process_of(attempt: Attempt, directory: Path) -> Process:
     seen = keeper.Hold(directory).exit
     if seen is None:
         return Process("lost", error=_lost(directory))
-    relieved = attempt.ending if seen.cause is Cause.CANCELLED else None  # it may have ended before we could
+    relieved = attempt.ending if _by_us(attempt, seen) else None
     return Process(
         cause=relieved.value if relieved else seen.cause.value,
         code=seen.code,
@@ -126,6 +129,11 @@ def process_of(attempt: Attempt, directory: Path) -> Process:
     )
 
 
+def _by_us(attempt: Attempt, seen: keeper.Exit) -> bool:
+    """Whether it was ended for a limit: by its keeper, unless it ended before; or by itself, told what it may spend."""
+    return seen.cause is Cause.CANCELLED or (attempt.ending is Ending.COST and attempt.error is not None)
+
+
 def _lost(directory: Path) -> str:
     said = (files.read_end(directory / "keeper.err", TAIL) or b"").decode(errors="replace").strip().splitlines()
     return f"its keeper failed: {clean(said[-1])}" if said else "its keeper was killed; what it left running was ended"
@@ -135,10 +143,10 @@ def _why(seen: keeper.Exit, attempt: Attempt) -> str | None:
     """The cause in words; a limit is named with whoever set it."""
     match seen.cause:
         case Cause.TIMED_OUT:
-            return f"the time limit was reached after {seen.wall:.0f} s (set by: {attempt.origins.get('timeout')})"
+            return f"the time limit was reached after {seen.wall:.0f} s ({named(attempt, 'timeout')})"
         case Cause.OUTPUT:
             wrote = f"{seen.stdout / 1e6:.0f} MB"
-            return f"the output limit was reached after {wrote} (set by: {attempt.origins.get('output')})"
+            return f"the output limit was reached after {wrote} ({named(attempt, 'output')})"
         case Cause.ABANDONED:
             return "no supervisor came back, so its keeper ended it"
         case Cause.CANCELLED:

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 
@@ -23,7 +24,13 @@ from fleet.tracker import spec as specs
 WORDS = ("id", "title", "description", "priority", "after")
 NAMES = (*WORDS, *specs.NAMES)
 SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-UNITS = {"timeout": units.seconds, "output": units.size}
+UNITS = {
+    "timeout": units.seconds,
+    "output": units.size,
+    "silence": partial(units.switchable, "silence"),
+    "tokens": lambda text: int(units.switchable("tokens", text)),
+    "cost": partial(units.switchable, "cost"),
+}
 KEY = re.compile(r"#?\w[\w.-]{0,99}\Z")
 JSON = re.compile(r"\s*(\{|\[\s*[{\]])")
 MOST = 10_000

@@ -56,6 +56,9 @@ def parse(found: dict[str, Any], where: str) -> Spec:
         attempts=_given(found, "attempts", where, _is_count, "a whole number over 0"),
         output=_given(found, "output", where, _is_count, "a whole number of bytes over 0"),
         account=_given(found, "account", where, _is_word, "a name"),
+        silence=_given(found, "silence", where, _is_amount, "a number of seconds, or 0 for no limit"),
+        tokens=_given(found, "tokens", where, _is_whole, "a whole number, or 0 for no limit"),
+        cost=_given(found, "cost", where, _is_amount, "a number of US dollars, or 0 for no limit"),
     )
 
 
@@ -88,6 +91,14 @@ def _is_command(value: Any) -> bool:
 
 def _is_positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def _is_amount(value: Any) -> bool:
+    return _is_positive(value) or (value == 0 and not isinstance(value, bool))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and _is_amount(value)
 
 
 def _is_count(value: Any) -> bool:

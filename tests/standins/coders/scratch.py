@@ -209,11 +209,11 @@ class Scratch:
             for pid in left:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            return not left and not self._keepers()
+            return not left and not self.keepers()
 
         until(gone)
 
-    def _keepers(self) -> list[int]:
+    def keepers(self) -> list[int]:
         mark = f"{self.home}/".encode()
         return [pid for pid, words in _command_lines() if any(word.startswith(mark) for word in words)]
 

@@ -1,0 +1,116 @@
+"""Which limit is reached, and what is said of it: pure. Whose limit it is, config has found out before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from fleet.coders.base import Can
+from fleet.config.limits import Origin
+from fleet.config.units import dollars_text, time_text, tokens_text
+from fleet.core.work import AGENT, Attempt, Ending, Limits
+
+FULL = 100  # percent
+DEFAULT = "fleet's default"
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A limit that ends an attempt, and the reason in words."""
+
+    ending: Ending
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What attempts at a task have used together, as far as they said; None when none of them did."""
+
+    tokens: int | None = None
+    cost: float | None = None
+
+
+def spent(attempts: Iterable[Attempt]) -> Spent:
+    """The sum over these attempts. Those of which it is unknown add nothing, which is not the same as 0."""
+    return reduce(_together, (Spent(attempt.tokens, attempt.cost) for attempt in attempts), Spent())
+
+
+def overspent(attempt: Attempt, before: Spent) -> Reached | None:
+    """The limit of its task that an attempt has reached, with what earlier ones used."""
+    limits = attempt.limits
+    together = _together(before, Spent(attempt.tokens, attempt.cost))
+    if limits is None:
+        return None
+    if limits.tokens is not None and (together.tokens or 0) >= limits.tokens:
+        said = f"{tokens_text(together.tokens or 0)} tokens"
+        return Reached(Ending.TOKENS, f"{said} ({named(attempt, 'tokens', tokens_text(limits.tokens))})")
+    if limits.cost is not None and (together.cost or 0) >= limits.cost:
+        said = f"{dollars_text(together.cost or 0)} spent"
+        return Reached(Ending.COST, f"{said} ({named(attempt, 'cost', dollars_text(limits.cost))})")
+    return None
+
+
+def silent(attempt: Attempt, limit: float) -> Reached:
+    return Reached(Ending.SILENT, f"silent for {time_text(limit)} ({named(attempt, 'silence')})")
+
+
+def full(attempt: Attempt, threshold: int) -> Reached | None:
+    """Whether its context is nearly full. One that is more than full was taken for smaller than it is."""
+    share = attempt.context_share
+    guessed = attempt.context_from != AGENT and share is not None and share > FULL
+    if share is None or share <= threshold or guessed:
+        return None
+    size = f"{tokens_text(attempt.context_limit or 0)} tokens, according to {attempt.context_from or DEFAULT}"
+    return Reached(Ending.CONTEXT, f"its context was {share} % full (of {size})")
+
+
+def left(limits: Limits, before: Spent) -> float | None:
+    """The US dollars that a task may still cost; None without a limit."""
+    return None if limits.cost is None else max(0.0, limits.cost - (before.cost or 0.0))
+
+
+def unkept(limits: Limits, coder: str, can: Can) -> dict[str, str]:
+    """The limits that cannot be kept with this coder, and why."""
+    found = {}
+    if limits.tokens is not None and not can.usage:
+        found["tokens"] = f"{coder} does not tell its tokens while it works"
+    if limits.cost is not None and not can.cost:
+        found["cost"] = f"{coder} does not tell its cost"
+    return found
+
+
+def untold(history: Sequence[Attempt]) -> dict[str, str]:
+    """Of what use nobody knows how much it was: attempts that are over, and of whose session no later one told."""
+    found = {}
+    for name in ("tokens", "cost"):
+        over = [(one, history[n + 1 :]) for n, one in enumerate(history) if one.started and one.ended]
+        missing = [str(one.number) for one, later in over if not _is_told(one, later, name)]
+        if missing:
+            found[name] = f"not told by attempt {', '.join(missing)}"
+    return found
+
+
+def _is_told(attempt: Attempt, later: Sequence[Attempt], name: str) -> bool:
+    known = [one for one in later if one.session is not None and one.session == attempt.session]
+    return any(getattr(one, name) is not None for one in (attempt, *known))
+
+
+def named(attempt: Attempt, limit: str, figure: str = "") -> str:
+    """`limit tokens 2M, set by fleet.yaml`."""
+    who = Origin(attempt.origins.get(limit, Origin.DEFAULT)).words
+    return f"limit {limit}{' ' if figure else ''}{figure}, {who}"
+
+
+def context_limit(told: int | None, coders: int | None, *, declared: bool) -> tuple[int | None, str | None]:
+    """How much an attempt's model reads at once, until the agent says so itself; and according to whom."""
+    if told is not None:
+        return told, "an earlier attempt"
+    if coders is not None:
+        return coders, "runtime.toml" if declared else DEFAULT
+    return None, None
+
+
+def _together(one: Spent, other: Spent) -> Spent:
+    tokens = one.tokens if other.tokens is None else (one.tokens or 0) + other.tokens
+    return Spent(tokens, one.cost if other.cost is None else (one.cost or 0.0) + other.cost)

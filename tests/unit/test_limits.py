@@ -1,0 +1,152 @@
+"""Which limit is reached, what is said of it, and when silence has lasted too long: tables of facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from fleet.coders import context_of, find
+from fleet.coders.base import Can
+from fleet.core.work import AGENT, Attempt, Ending, Limits
+from fleet.supervisor.follow import AWAY, Quiet
+from fleet.supervisor.limits import Spent, context_limit, full, left, overspent, silent, spent, unkept, untold
+
+BASE = Attempt("t1.2", "t1", 2, "c", None, "/", "me", 0.0, limits=Limits(60.0, 3, 1000))
+
+
+@pytest.mark.parametrize(
+    ("limits", "tokens", "cost", "before", "ending", "cause"),
+    [
+        ({}, 10**9, 10.0**6, Spent(10**9, 10.0**6), None, ""),
+        ({"tokens": 100}, 99, None, Spent(), None, ""),
+        ({"tokens": 100}, None, None, Spent(), None, ""),
+        ({"tokens": 2_000_000}, 2_100_000, None, Spent(), Ending.TOKENS, "2.1M tokens (limit tokens 2M, {})"),
+        ({"tokens": 100}, 60, None, Spent(tokens=40), Ending.TOKENS, "100 tokens (limit tokens 100, {})"),
+        ({"tokens": 100}, None, None, Spent(tokens=100), Ending.TOKENS, "100 tokens (limit tokens 100, {})"),
+        ({"cost": 5.0}, 10**9, None, Spent(cost=4.99), None, ""),
+        ({"cost": 5.0}, None, 0.5, Spent(cost=4.5), Ending.COST, "$5.00 spent (limit cost $5.00, {})"),
+        ({"cost": 0.01}, None, 0.02, Spent(), Ending.COST, "$0.0200 spent (limit cost $0.0100, {})"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("origin", "who"),
+    [
+        ("task", "set by the task"),
+        ("project", "set by fleet.yaml"),
+        ("machine", "set by runtime.toml"),
+        ("default", "the default"),
+    ],
+)
+def test_what_all_attempts_used_together_reaches_a_limit(
+    limits: dict[str, float], tokens: int | None, cost: float | None, before: Spent, ending: Ending | None,
+    cause: str, origin: str, who: str,
+) -> None:  # fmt: skip
+    allowed = replace(Limits(60.0, 3, 1000), **limits)  # type: ignore[arg-type]
+    origins = dict.fromkeys(("tokens", "cost"), origin)
+    reached = overspent(replace(BASE, limits=allowed, tokens=tokens, cost=cost, origins=origins), before)
+    assert (reached and reached.ending, reached.cause if reached else "") == (ending, cause.format(who))
+
+
+def test_what_is_unknown_adds_nothing_and_is_not_0() -> None:
+    known, unknown = replace(BASE, tokens=5, cost=0.5), BASE
+    assert spent([]) == spent([unknown]) == Spent(None, None)
+    assert spent([known, unknown, known]) == Spent(10, 1.0)
+    assert spent([replace(BASE, tokens=0, cost=0.0)]) == Spent(0, 0.0)
+
+
+def test_what_is_left_of_the_money() -> None:
+    assert left(Limits(1, 1, 1), Spent(cost=9.0)) is None
+    assert left(Limits(1, 1, 1, cost=5.0), Spent()) == 5.0
+    assert left(Limits(1, 1, 1, cost=5.0), Spent(cost=3.0)) == 2.0
+    assert left(Limits(1, 1, 1, cost=5.0), Spent(cost=6.0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("can", "names"),
+    [
+        (Can(usage=True, cost=True), []),
+        (Can(usage=True), ["cost"]),
+        (Can(cost=True), ["tokens"]),
+        (Can(), ["tokens", "cost"]),
+    ],
+)
+def test_a_limit_is_not_kept_with_a_coder_that_does_not_tell(can: Can, names: list[str]) -> None:
+    assert list(unkept(Limits(1, 1, 1, silence=1.0, tokens=5, cost=5.0), "c", can)) == names
+    assert unkept(Limits(1, 1, 1), "c", can) == {}, "and what there is not need not be kept"
+
+
+def test_attempts_that_did_not_tell_are_named_unless_their_session_was_told_of_later() -> None:
+    over = replace(BASE, number=1, started=1.0, ended=2.0, tokens=5)
+    assert untold([over, replace(over, number=2, cost=1.0)]) == {"cost": "not told by attempt 1"}
+    assert untold([over, replace(over, number=2, tokens=None)]) == {
+        "tokens": "not told by attempt 2", "cost": "not told by attempt 1, 2",
+    }  # fmt: skip
+    resumed = [replace(over, session="s"), replace(over, number=2, session="s", cost=1.0)]
+    assert untold([*resumed, BASE]) == {}, "nor those that are not over"
+    assert untold(resumed[::-1]) == {"cost": "not told by attempt 1"}, "what was told before says nothing of it"
+
+
+@pytest.mark.parametrize(
+    ("peak", "limit", "by", "share"),
+    [
+        (None, 1000, AGENT, None),
+        (900, None, AGENT, None),
+        (900, 1000, AGENT, None),
+        (910, 1000, AGENT, 91),
+        (910, 1000, "fleet's default", 91),
+        (1100, 1000, AGENT, 110),
+        (1100, 1000, "fleet's default", None),  # so it is larger than we thought
+    ],
+)
+def test_a_context_is_full(peak: int | None, limit: int | None, by: str, share: int | None) -> None:
+    reached = full(replace(BASE, peak_context=peak, context_limit=limit, context_from=by), 90)
+    said = f"its context was {share} % full (of 1k tokens, according to {by})"
+    assert (reached and reached.cause) == (None if share is None else said)
+
+
+def test_how_much_a_model_reads_is_known_from_whoever_knows_best() -> None:
+    assert context_limit(5, 9, declared=True) == (5, "an earlier attempt")
+    assert context_limit(None, 9, declared=True) == (9, "runtime.toml")
+    assert context_limit(None, 9, declared=False) == (9, "fleet's default")
+    assert context_limit(None, None, declared=False) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("coder", "model", "limit"),
+    [
+        ("claude", None, 1_000_000),
+        ("claude", "sonnet", 1_000_000),
+        ("claude", "claude-opus-4-8", 1_000_000),
+        ("claude", "claude-sonnet-4-5", 200_000),
+        ("claude", "claude-haiku-4-5-20251001", 200_000),
+        ("claude", "claude-sonnet-4-5[1m]", 1_000_000),
+        ("opencode", "anthropic/claude-opus-4-6", 200_000),
+        ("opencode", "openai/gpt-5", None),
+    ],
+)
+def test_how_much_a_model_reads_by_its_name(coder: str, model: str | None, limit: int | None) -> None:
+    assert context_of(find(coder, {}), model) == limit
+
+
+def test_silence_lasts_from_the_last_word() -> None:
+    quiet = Quiet(10.0, now=100.0)
+    assert quiet.at == 110.0
+    assert not quiet.ends(109.0, heard=True)
+    assert quiet.at == 119.0
+    assert not quiet.ends(118.9, heard=False)
+    assert quiet.ends(119.0, heard=False)
+    assert (quiet.at, quiet.ends(500.0, heard=False)) == (inf, False), "it is ended once"
+    assert silent(BASE, 1200.0).cause == "silent for 20m (limit silence, the default)"
+
+
+def test_a_supervisor_that_was_away_does_not_blame_the_agent() -> None:
+    quiet = Quiet(10.0, now=100.0)
+    assert not quiet.ends(110.0 + AWAY + 1, heard=False)
+    assert quiet.at == 120.0 + AWAY + 1, "it begins anew"
+
+
+def test_without_a_limit_nobody_is_silent_for_too_long() -> None:
+    quiet = Quiet(None, now=0.0)
+    assert (quiet.at, quiet.ends(10.0**9, heard=False)) == (inf, False)
