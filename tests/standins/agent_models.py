@@ -82,20 +82,23 @@ class _Handler(model_server._Handler):
                 self._reply(404, "application/json", b'{"error": {"message": "no such path"}}')
 
     def _answer(self, path: str, asked: Asked, answer: Answer) -> None:
-        match path, answer:
-            case path, Refuse() if path.startswith(GEMINI):
-                self._refuse_as_google(answer)
-            case _, Refuse():
-                self._refuse(answer)
-            case "/v1/messages", Reads():
+        match answer:
+            case Refuse():
+                self._refuse_as_google(answer) if path.startswith(GEMINI) else self._refuse(answer)
+            case Reads() if path == "/v1/messages":
                 self._stream(messages(asked, answer.answer, answer.prompt))
-            case _, Reads():
-                self._answer(path, asked, answer.answer)
-            case "/v1/messages", _:
+            case Reads():
+                self._say(path, asked, answer.answer)
+            case _:
+                self._say(path, asked, answer)
+
+    def _say(self, path: str, asked: Asked, answer: Say | Call) -> None:
+        match path:
+            case "/v1/messages":
                 self._stream(messages(asked, answer))
-            case path, _ if path.startswith(GEMINI):
+            case path if path.startswith(GEMINI):
                 self._stream([b"data: " + json.dumps(content(answer)).encode() + b"\n\n"])
-            case "/v1/responses", _:
+            case "/v1/responses":
                 self._stream(from_cache(asked, model_server.responses(asked, answer)))
             case _ if asked.body.get("stream"):
                 self._stream(from_cache(asked, model_server.chat_chunks(asked, answer)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
@@ -24,7 +24,7 @@ from fleet.tracker import spec as specs
 WORDS = ("id", "title", "description", "priority", "after")
 NAMES = (*WORDS, *specs.NAMES)
 SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-UNITS = {
+UNITS: dict[str, Callable[[str], float]] = {
     "timeout": units.seconds,
     "output": units.size,
     "silence": partial(units.switchable, "silence"),
