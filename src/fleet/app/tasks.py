@@ -29,6 +29,7 @@ READABLE = {
     "events": "events.jsonl",
     "plan": "artifacts/PLAN_AND_STATUS.md",
     "knowledge": "artifacts/KNOWLEDGE.md",
+    "questions": "artifacts/Q&A.md",
     "receipt": "receipt.json",
     "stderr": "log.stderr",
 }

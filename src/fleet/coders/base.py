@@ -12,6 +12,9 @@ from fleet.core.errors import BadConfig
 from fleet.core.text import clean, has_controls
 from fleet.core.work import Event
 
+ASK_SERVER = "fleet_questions"  # what the MCP server is called among the user's own
+ASK_GRACE = 60.0  # seconds that an agent CLI waits for it, beyond what it needs
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from fleet.coders.base import Can, Coder, Command, Job, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Coder, Command, Job, checked
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -30,7 +30,7 @@ OPTIONS = (
 # in it before it; in blocks before the last it does neither. So the prompt is the block before, and these are the last.
 BEGIN = "Now begin."
 SYNTHETIC = "<synthetic>"  # the model of the messages Claude Code writes itself, about an error
-CAN = Can(resume=True, usage=True, cost=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,20 @@ class Claude:
         job = checked(job)
         model = () if job.model is None else (f"--model={job.model}",)
         resume = () if job.session is None else (f"--resume={job.session}",)
-        return Command(("claude", *OPTIONS, *model, *resume, *job.args), stdin=message(job.prompt))
+        return Command(("claude", *OPTIONS, *_asking(job), *model, *resume, *job.args), stdin=message(job.prompt))
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
+
+
+def _asking(job: Job) -> tuple[str, ...]:
+    """The server that asks a person, beside the user's own. Its tool is loaded at once, not searched for first."""
+    if not job.ask:
+        return ()
+    command, *args = job.ask
+    wait = round(1000 * (job.ask_wait + ASK_GRACE))
+    server = {"type": "stdio", "command": command, "args": args, "timeout": wait, "alwaysLoad": True}
+    return (f"--mcp-config={json.dumps({'mcpServers': {ASK_SERVER: server}})}",)
 
 
 def message(prompt: str) -> str:

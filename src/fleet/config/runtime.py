@@ -47,6 +47,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     min_free_disk: int
     dead_man: float
     backoff: float
+    ask_wait: float
     limits: Limits
     concurrent_coders: Mapping[str, int]
     concurrent_models: Mapping[str, int]
@@ -176,6 +177,7 @@ def _runtime(file: RuntimeFile) -> Runtime:
         min_free_disk=size(file.min_free_disk),
         dead_man=seconds(file.dead_man),
         backoff=seconds(file.backoff),
+        ask_wait=seconds(file.ask_wait),
         limits=limits,
         concurrent_coders=file.concurrent.coders,
         concurrent_models=file.concurrent.models,

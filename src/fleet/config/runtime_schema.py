@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from fleet.config.shape import Part
-from fleet.config.units import Attempts, Duration, Pause, Room, Size
+from fleet.config.units import Attempts, Duration, Pause, Room, Size, Wait
 from fleet.core.text import has_controls
 
 BUILT_IN = ("claude", "codex", "opencode", "demonstration")
@@ -131,6 +131,9 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
     backoff: Annotated[Pause, _says("The wait before the second attempt; it doubles each time, up to 10 minutes.")] = (
         "10s"
     )
+    ask_wait: Annotated[
+        Wait, _says("How long an agent that asks waits for the answer before it ends. 0s: it ends at once.")
+    ] = "15m"
     limits: MachineLimits = MachineLimits()
     concurrent: Concurrent = Concurrent()
     coders: Annotated[dict[str, CoderSettings], _says("Agent CLIs, by name.")] = field(default_factory=dict)

@@ -35,7 +35,8 @@ def _running(task: Task, attempt: Attempt, alive: bool, supervised: bool) -> Tol
     nobody = "" if supervised else "no supervisor runs"
     if alive:
         state = State.WORKING if attempt.events else State.STARTING
-        return Told(state, _join(attempt.cause, nobody))
+        asks = f"waits for an answer: {attempt.asking}" if attempt.asking else ""
+        return Told(state, _join(asks, attempt.cause, nobody))
     if attempt.started is None:
         return Told(State.STARTING if supervised else State.OPEN, _join("being prepared", nobody))
     if supervised:

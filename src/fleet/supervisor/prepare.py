@@ -14,6 +14,7 @@ from fleet.core.work import Attempt, Ending
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import look
 from fleet.host import files
+from fleet.supervisor import asked
 from fleet.supervisor.house import House
 from fleet.supervisor.start import start
 
@@ -52,6 +53,7 @@ def _prepare(house: House, attempt: Attempt) -> Attempt:
         limits=resolved.limits,
         origins={name: origin.value for name, origin in resolved.origins.items()},
         context_limit=coder.context_limit,
+        asked_before=asked.how_many(house, attempt.task),
         spec=spec,
     )
     start(house, prepared, task)  # nothing is started yet: what cannot be is said now

@@ -9,6 +9,7 @@ from fleet import keeper
 from fleet.coders import Job, instructions
 from fleet.core.task import Task
 from fleet.core.work import Attempt, Ending, Verdict
+from fleet.supervisor import asked
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
@@ -20,9 +21,11 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     declared = house.runtime.coders.get(attempt.coder)
     earlier = house.earlier(attempt)
     session = session_of(attempt, earlier) if coder.can.resume else None
-    prompt = _prompt(house, task, attempt, earlier, session)
-    args = declared.args if declared else ()
-    command = coder.command(Job(prompt, Path(attempt.cwd), attempt.model, session, tuple(args)))
+    ask = asked.command(house, attempt) if coder.can.ask else ()
+    prompt = _prompt(house, task, attempt, earlier, session, can_ask=bool(ask))
+    args = tuple(declared.args) if declared else ()
+    job = Job(prompt, Path(attempt.cwd), attempt.model, session, args, ask, house.runtime.ask_wait)
+    command = coder.command(job)
     limits = attempt.limits or house.runtime.limits
     begun = keeper.Start(
         argv=command.argv,
@@ -83,14 +86,20 @@ def resuming(attempt: Attempt, earlier: list[Attempt], session: str | None) -> A
     )
 
 
-def _prompt(house: House, task: Task, attempt: Attempt, earlier: list[Attempt], session: str | None) -> str:
+def _prompt(
+    house: House, task: Task, attempt: Attempt, earlier: list[Attempt], session: str | None, *, can_ask: bool
+) -> str:
     previous = earlier[-1].cause if earlier and earlier[-1].verdict in (Verdict.RETRY, Verdict.REFUSED) else None
+    answers = asked.answers(house, earlier)
     if session is not None:
-        return instructions.again(previous or "a person opened the task again", attempt=attempt.id)
+        reason = "a person has answered its question" if answers else "a person opened the task again"
+        return instructions.again(previous or reason, attempt=attempt.id, answers=answers)
     return instructions.prompt(
         task=task,
         spec_cwd=Path(attempt.cwd),
         artifacts=house.artifacts(task.id),
         attempt=attempt.id,
         previous=previous,
+        answers=answers,
+        can_ask=can_ask,
     )

@@ -14,6 +14,7 @@ from fleet.host import files
 
 CHUNK = 256 * 1024
 MOST_LINES = 500
+ASK = "ask_human"  # how the name of the tool ends, whatever an agent CLI puts before it
 CHATTER = {EventKind.SAID, EventKind.OTHER}
 LONG_RUN, ENDS = 50, 5
 Told = tuple[Event, int]  # an event, and the offset behind the line that it was in
@@ -95,7 +96,12 @@ def fold(known: Attempt, event: Event) -> Attempt:
             )
         case EventKind.TOOL_CALLED:
             name = clean(event.tool or "unknown", 80)
-            return replace(known, finished=False, tools=known.tools | {name: known.tools.get(name, 0) + 1})
+            called = replace(known, finished=False, tools=known.tools | {name: known.tools.get(name, 0) + 1})
+            return _asks(called, event) if name.endswith(ASK) else called
+        case EventKind.TOOL_ENDED if known.asking is not None and event.call == known.asking_call:
+            return replace(known, asking=None, asking_call=None)
+        case EventKind.QUESTION if event.text:
+            return replace(known, question=event.text)
         case EventKind.USAGE if event.usage is not None:
             return _used(known, event.usage, event.spent)
         case EventKind.RESULT:
@@ -104,6 +110,11 @@ def fold(known: Attempt, event: Event) -> Attempt:
             return replace(known, error=clean(event.text or "it did not say what", 500))
         case _:
             return known
+
+
+def _asks(attempt: Attempt, event: Event) -> Attempt:
+    """The agent waits for a person, from now until this call ends. Who knows that can tell it from one that hangs."""
+    return replace(attempt, asking=clean(" ".join((event.text or "it asks").split()), 300), asking_call=event.call)
 
 
 def _used(attempt: Attempt, usage: Usage, spent: float | None) -> Attempt:
@@ -125,6 +136,8 @@ def _result(attempt: Attempt, event: Event) -> Attempt:
         attempt,
         finished=True,
         error=failed,
+        asking=None,
+        asking_call=None,
         session=event.session or attempt.session,
         session_tokens=event.total.total if event.total else attempt.session_tokens,
         session_cost=event.cost if event.cost is not None else attempt.session_cost,

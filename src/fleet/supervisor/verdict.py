@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.core.text import clean
 from fleet.core.work import Ending, Verdict
 from fleet.evidence.receipt import Check, Process, Result
 
@@ -21,6 +20,7 @@ class Facts:
     check: Check | None = None
     error: str | None = None
     question: str | None = None
+    answered: bool = False  # that question, since the agent ended
     failures: int = 0  # in a row, before this one
     lost: int = 0  # in a row, before this one
     attempts: int = 3
@@ -45,7 +45,7 @@ def judge(facts: Facts) -> Judged:
         case Ending.CANCELLED:
             return Judged(ending, Verdict.CANCELLED, cause)
         case Ending.QUESTION:
-            return Judged(ending, Verdict.ASKED, cause)
+            return Judged(ending, Verdict.RETRY if facts.answered else Verdict.ASKED, cause)
         case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT:
             return _nobodys_fault(facts, ending, cause)
         case Ending.NOT_STARTED:
@@ -102,16 +102,6 @@ def _exited(facts: Facts) -> tuple[Ending, str]:
     if facts.check is not None and not facts.check.passed:
         return Ending.FINISHED, f"the check failed: {facts.check.cause}"
     return Ending.FINISHED, done(facts.result)
-
-
-def last_question(text: str) -> str | None:
-    """The last `## Q:` of a Q&A.md that has no `## A:` below it."""
-    asked, _, rest = text.rpartition("## Q:")
-    if not asked and not text.startswith("## Q:"):
-        return None
-    if "## A:" in rest:
-        return None
-    return clean(" ".join(rest.split()), 300) or "it asks, and does not say what"
 
 
 def done(result: Result | None) -> str:
