@@ -27,8 +27,8 @@ SQLite.
 PIECES = st.sampled_from(
     (
         "## Q: one?", "## A: 2026-01-02 03:04", "## A:", "words", "```", "~~~~", "````md", "# Q1: two?",
-        "  ## Q: three?", "", "Options:", "- a", "### A: not one", "\t## Q: code", "## Q:", "\\## Q: tame", thread.READ, "\udcff",
-        "é\r",
+        "  ## Q: three?", "", "Options:", "- a", "### A: not one", "\t## Q: code", "## Q:", "\\## Q: tame",
+        thread.READ, "\udcff", "é\r",
     )
 )  # fmt: skip
 TEXTS = st.one_of(st.text(), st.lists(PIECES).map("\n".join), st.lists(PIECES).map(lambda all: "\n".join(all) + "\n"))
