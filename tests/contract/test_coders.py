@@ -141,6 +141,31 @@ def test_a_session_of_codex_and_the_mark_for_stdin_stand_behind_every_option() -
     assert CODERS["codex"].command(job(args=("--mine",))).argv[-3:] == ("--mine", "--", "-")
 
 
+@every_coder
+def test_who_can_ask_is_given_the_server_beside_the_users_own_and_nobody_else_is(coder: Coder) -> None:
+    ask = ("/usr/bin/python3", "-I", "a 'quoted' \"path\"/server.py", "/a b/artifacts")
+    with_it, without = coder.command(job(ask=ask, ask_wait=90.0)), coder.command(job())
+    added = [word for word in with_it.argv if word not in without.argv] + list(with_it.env.values())
+    assert bool(added) == coder.can.ask
+    assert all(word in json.dumps(added) for word in ("fleet_questions", "server.py") if coder.can.ask)
+    assert "strict" not in " ".join(with_it.argv)
+
+
+def test_each_cli_waits_for_the_server_a_minute_longer_than_it_takes() -> None:
+    wanted = job(ask=("python", "server.py", "x"), ask_wait=90.0)
+    claude = CODERS["claude"].command(wanted).argv
+    (config,) = [json.loads(word.partition("=")[2]) for word in claude if word.startswith("--mcp-config=")]
+    server = {"type": "stdio", "command": "python", "args": ["server.py", "x"], "timeout": 150_000, "alwaysLoad": True}
+    assert config == {"mcpServers": {"fleet_questions": server}}
+    times = "startup_timeout_sec=60, tool_timeout_sec=150"
+    assert f'mcp_servers.fleet_questions={{command="python", args=["server.py", "x"], {times}}}' in (
+        CODERS["codex"].command(wanted).argv
+    )
+    opencode = json.loads(CODERS["opencode"].command(wanted).env["OPENCODE_CONFIG_CONTENT"])
+    local = {"type": "local", "command": ["python", "server.py", "x"], "enabled": True, "timeout": 150_000}
+    assert opencode == {"mcp": {"fleet_questions": local}}
+
+
 # What their output means
 
 

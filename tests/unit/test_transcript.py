@@ -154,3 +154,19 @@ def test_a_long_run_of_words_or_rubbish_becomes_one_event() -> None:
     assert condense(few) == few
     calls = [(Event(EventKind.TOOL_CALLED, tool="Bash"), n) for n in range(200)]
     assert condense(calls) == calls, "what an agent did is never left out"
+
+
+def test_an_agent_asks_from_the_call_of_its_tool_until_that_ends() -> None:
+    asks = fold(BASE, Event(EventKind.TOOL_CALLED, tool="mcp__x__ask_human", call="1", text="Which\n\x1b[31mone?"))
+    assert (asks.asking, asks.tools) == ("Which \N{REPLACEMENT CHARACTER}[31mone?", {"mcp__x__ask_human": 1})
+    beside = fold(asks, Event(EventKind.TOOL_CALLED, tool="Bash", call="2"))
+    beside = fold(beside, Event(EventKind.TOOL_ENDED, call="2"))
+    assert beside.asking == asks.asking
+    assert fold(beside, Event(EventKind.TOOL_ENDED, call="1")).asking is None
+    assert fold(beside, Event(EventKind.RESULT, ok=True)).asking is None
+    assert fold(BASE, Event(EventKind.TOOL_CALLED, tool="ask_human_not", call="1")).asking is None
+
+
+def test_a_printed_question_is_kept_whole() -> None:
+    assert fold(BASE, Event(EventKind.QUESTION, text="Which\none?")).question == "Which\none?"
+    assert fold(BASE, Event(EventKind.QUESTION)).question is None
