@@ -81,6 +81,13 @@ def servers_of_their_own(at: House) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | own))
 
 
+def told(at: House, task: str) -> str | None:
+    """What the agent's own stream says that it waits for."""
+    (attempt,) = at.history(task)
+    found: str | None = attempt["asking"]
+    return found
+
+
 def made(at: House, coder: str, attempt: str) -> str:
     return (at.desk.project / coder / f"{attempt}.txt").read_text().strip()
 
@@ -93,9 +100,10 @@ def test_each_cli_waits_for_the_answer_even_when_its_supervisor_is_killed(tmp_pa
         with at.supervisor() as first:
             until(lambda: {one["coder"] for one in open_questions(at)} == set(MODELS), 90)
             waits = "waits for an answer: Which PELICAN is meant?"
-            told = {"claude": waits, "codex": waits, "opencode": ""}  # OpenCode tells of a call when it has ended
-            until(lambda: {coder: at.tasks()[task]["cause"] for coder, task in ids.items()} == told)
+            until(lambda: {row["cause"] for row in at.tasks().values()} == {waits})
             assert {row["state"] for row in at.tasks().values()} == {"working"}
+            until(lambda: {told(at, ids[coder]) for coder in ("claude", "codex")} == {QUESTION["prompt"]})
+            assert told(at, ids["opencode"]) is None  # it tells of a call when that has ended
             first.kill()
             first.wait()
         assert {one["waiting"] for one in open_questions(at)} == {True}

@@ -123,15 +123,17 @@ def test_beads_a_question_is_answered_in_the_file_or_while_it_is_settled(beads: 
     answer = f"FLEET_HOME={beads.home} {sys.executable} -m fleet answer $FLEET_TASK_ID green; test -e work.txt"
     by_hand = beads.add("follows", "--cwd", places[0], "--coder", "follows")
     between = beads.add("follows", "--cwd", places[1], "--coder", "follows", "--check", answer)
-    beads.drain(env={"PATH": beads.env["PATH"]})
-    assert (beads.task(by_hand)["state"], beads.task(by_hand)["cause"]) == ("blocked", "asks: which?")
-    assert (beads.task(between)["state"], beads.task(between)["attempts"]) == ("done", 2)
+    beads.drain()
+    rows = beads.tasks()
+    assert (rows[by_hand]["state"], rows[by_hand]["cause"]) == ("blocked", "asks: which?")
+    assert (rows[between]["state"], rows[between]["attempts"]) == ("done", 2)
     with beads.artifact(by_hand, "Q&A.md").open("a") as file:
         file.write("\n## A: 2026-05-03 14:10\n\ngreen\n")
     beads.ok("bd", "update", by_hand, "--status", "open", "--assignee", "")
     beads.drain()
+    rows = beads.tasks()
     for task, place in zip((by_hand, between), places, strict=True):
-        assert (beads.task(task)["state"], beads.task(task)["attempts"]) == ("done", 2)
+        assert (rows[task]["state"], rows[task]["attempts"]) == ("done", 2)
         assert "Question 1: which?\n\nAnswer: green\n" in beads.artifact(task, f"prompt.{task}.2").read_text()
         assert (place / "work.txt").read_text() == f"{task}.2\n"
 

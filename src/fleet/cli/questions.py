@@ -79,7 +79,7 @@ def _words(id: str, text: str | None, asked: Question) -> str:
     if text is not None:
         return text
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadConfig("what is the answer?", hint=f'fleet answer {id} "…"')
+        raise BadConfig("what is the answer? There is no terminal for an editor", hint=f'fleet answer {id} "…"')
     lines = [*asked.text.splitlines(), *(f"- {option}" for option in asked.options)]
     shown = "\n".join(clean(line, 2000) for line in lines)
     written = click.edit(f"\n\n{BELOW}\n\n{shown}\n", extension=".md")

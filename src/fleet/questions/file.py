@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fleet.core import FleetError, NotFound, Unavailable
+from fleet.core.text import clean
 from fleet.host import files, locks
 from fleet.questions import thread
 from fleet.questions.thread import Question
@@ -31,6 +32,17 @@ class Answered(FleetError):
 def read(artifacts: Path) -> list[Question]:
     """The questions of a task; none when nothing was asked."""
     return thread.parse(_text(artifacts))
+
+
+def waiting(artifacts: Path, before: int) -> str | None:
+    """What an agent that lives waits for: the oldest open question of its attempt. Not every agent CLI tells of a call
+    before it has ended, so this is how all of them can be seen to wait.
+    """
+    try:
+        found = [one for one in read(artifacts)[before:] if one.is_open]
+    except FleetError:
+        return None
+    return clean(thread.summary(found[0]), 300) if found else None
 
 
 def mark(artifacts: Path) -> Mark | None:
