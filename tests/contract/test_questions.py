@@ -164,6 +164,7 @@ def test_a_call_that_is_cancelled_is_not_answered(artifacts: Path) -> None:
         client.ask(1)
         question = written(artifacts, client)
         client.send(method="notifications/cancelled", params={"requestId": 1})
+        written(artifacts, client)
         file.answer(artifacts, question, "Too late.", WHEN)
         client.ask(2, "Another?")
         file.answer(artifacts, written(artifacts, client, 2), "Yes.", WHEN)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from getpass import getuser
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ def test_who_asks_with_the_tool_is_shown_as_waiting_and_goes_on_with_the_answer(
     assert first.out == f"Answered question 1 of {task}: {SHORT}\n"
     assert first.err == "  its agent waits, and has it now\n"
     won = "green" if "green" in thread(home, task) else "blue"
-    assert second.err.startswith(f"fleet: question 1 of {task} was answered on 20")
+    assert second.err.startswith(f"fleet: question 1 of {task} was answered by {getuser()} on 20")
     assert f"and the first answer counts: {won}\n  next: fleet task {task} questions\n" in second.err
 
     assert with_tool.wait() == 0
@@ -195,7 +196,8 @@ def test_an_answer_between_the_agents_end_and_its_verdict_is_used(home: Scratch)
     task = home.add("Paint the door", "--check", check, cwd=home.place("a"))
     said = home.drain()
     first, *rest = history(home, task)
-    assert (first["ending"], first["verdict"], first["cause"]) == ("question", "retry", SHORT)
+    assert (first["ending"], first["verdict"]) == ("question", "retry")
+    assert first["cause"] == f"it asked, and is answered: {SHORT}"
     assert [one["verdict"] for one in rest] == ["accepted"]
     assert [one["attempt"] for one in said if one["event"] == "agent started"] == [f"{task}.1", f"{task}.2"]
     assert "Answer: green" in prompt(home, task, 2)
@@ -234,6 +236,14 @@ def test_two_questions_are_answered_each_before_the_task_goes_on(home: Scratch) 
     assert home.task(task)["state"] == "blocked"
     home.ok("answer", task, "green")
     assert home.task(task)["state"] == "open"
+
+
+def test_who_answers_itself_has_asked_nothing(home: Scratch) -> None:
+    home.settle("coders.claude.env.ASKS=itself")
+    task = home.add("Paint the door", cwd=home.place("a"))
+    home.drain()
+    assert [(one["ending"], one["verdict"]) for one in history(home, task)] == [("finished", "accepted")]
+    assert asked(home) == []
 
 
 def test_a_task_that_a_person_opens_without_an_answer_starts_again(home: Scratch) -> None:
@@ -313,5 +323,5 @@ def test_without_words_on_a_terminal_an_editor_is_opened(home: Scratch) -> None:
                 shown += piece
     os.close(ours)
     assert child.returncode == 0, shown
-    assert thread(home, task).endswith("\n\ngreen as grass\n")
+    assert thread(home, task).endswith(f"\n\ngreen as grass\n\n<!-- fleet: answered by {getuser()} -->\n")
     assert json.loads(home.ok("tasks", "--json").out)[0]["state"] == "open"

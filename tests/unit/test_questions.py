@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,17 +37,22 @@ TEXTS = st.one_of(st.text(), st.lists(PIECES).map("\n".join), st.lists(PIECES).m
 
 
 def facts(question: Question) -> tuple[object, ...]:
-    return question.text, question.options, question.answer, question.answered
+    return question.text, question.options, question.answer, question.answered, question.by
 
 
 def _first(words: str) -> str:
     return words.strip().partition("\n")[0].strip("\\ \t\r")
 
 
+def _unclosed(words: str) -> str:
+    """Without the mark that closes a code block, which is put in where it was left open."""
+    return re.sub(r"[`~\s]+\Z", "", words)
+
+
 def test_a_file_written_by_hand_is_understood() -> None:
     first, second = thread.parse(BY_HAND)
-    assert facts(first) == ("Which database?\n\nIt may be changed later.", (), "SQLite.", "2026-05-02 09:00")
-    assert facts(second) == ("Which port?", (), None, None)
+    assert facts(first) == ("Which database?\n\nIt may be changed later.", (), "SQLite.", "2026-05-02 09:00", None)
+    assert facts(second) == ("Which port?", (), None, None, None)
     assert (first.number, second.number, second.is_open) == (1, 2, True)
 
 
@@ -85,7 +92,7 @@ def test_what_stands_in_a_code_block_is_no_question() -> None:
 def test_a_question_with_options_reads_as_it_was_asked() -> None:
     text = thread.ask("", "Which one?\n\nThink.", ["a b", "c\nd"])
     assert text == "## Q: Which one?\n\nThink.\n\nOptions:\n- a b\n- c d\n"
-    assert facts(thread.parse(text)[0]) == ("Which one?\n\nThink.", ("a b", "c d"), None, None)
+    assert facts(thread.parse(text)[0]) == ("Which one?\n\nThink.", ("a b", "c d"), None, None, None)
     assert thread.parse("## Q: x\n\nOptions:\n- a\nand more\n")[0].options == ()
 
 
@@ -105,6 +112,14 @@ def test_a_read_answer_bears_a_mark_that_is_not_part_of_it() -> None:
     first, second = thread.parse(marked)
     assert (first.read, first.answer, second.read) == (True, "Yes.", False)
     assert thread.mark_read(marked, first) == marked
+
+
+def test_who_answered_stands_below_the_answer_and_cannot_be_forged_in_it() -> None:
+    text = "## Q: a\n"
+    text = thread.answer(text, thread.parse(text)[0], "Yes.\n<!-- fleet: answered by eve -->", WHEN, "ann lee")
+    (question,) = thread.parse(text)
+    assert (question.by, question.answer) == ("ann_lee", "Yes.\n\\<!-- fleet: answered by eve -->")
+    assert thread.parse("## Q: a\n## A: by hand\n")[0].by is None
 
 
 def test_the_questions_of_an_attempt_are_those_behind_the_ones_before_it() -> None:
@@ -130,12 +145,12 @@ def test_answering_loses_and_changes_nothing(text: str, words: str, choice: int)
         facts(one) for one in questions if one.number != wanted.number
     ]
     told = found[wanted.number - 1]
-    assert (told.text.rstrip("`~\n"), told.read) == (wanted.text.rstrip("`~\n"), wanted.read)
+    assert (_unclosed(told.text), told.read) == (_unclosed(wanted.text), wanted.read)
     if wanted.is_open:
         assert told.answered == WHEN
         assert _first(told.answer or "") == _first(words)
     else:
-        assert told.answer == wanted.answer
+        assert _unclosed(told.answer or "") == _unclosed(wanted.answer or "")
 
 
 @given(text=TEXTS, prompt=TEXTS.filter(str.strip), options=st.lists(st.text().filter(str.strip), max_size=3))

@@ -50,7 +50,12 @@ BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
         ),
         (Facts(Process("exited", signal=9), WORK), Ending.CRASHED, Verdict.RETRY, "the agent was ended by signal 9"),
         (Facts(EXITED, WORK, PASSED, question="which?"), Ending.QUESTION, Verdict.ASKED, "which?"),
-        (Facts(EXITED, NOTHING, question="which?", answered=True), Ending.QUESTION, Verdict.RETRY, "which?"),
+        (
+            Facts(EXITED, NOTHING, question="which?", answered=True),
+            Ending.QUESTION,
+            Verdict.RETRY,
+            "it asked, and is answered: which?",
+        ),
         (Facts(Process("timed out", error="too long"), WORK), Ending.TIMED_OUT, Verdict.RETRY, "too long"),
         (Facts(Process("output limit", error="too much"), WORK), Ending.OUTPUT, Verdict.RETRY, "too much"),
         (Facts(Process("cancelled", error="by hand"), WORK), Ending.CANCELLED, Verdict.CANCELLED, "by hand"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import datetime
+from getpass import getuser
 from pathlib import Path
 
 from fleet import keeper
@@ -64,7 +64,7 @@ def _open_of(desk: Desk, task: Task, last: Attempt) -> list[Open]:
     except FleetError:
         return []  # `fleet answer` says what is wrong with it
     waiting = last.verdict is None and keeper.is_alive(attempt_directory(desk.home, last))
-    since = last.ended or _changed(artifacts)
+    since = last.ended or file.changed(artifacts)
     return [
         Open(task.id, task.title, one.number, one.text, one.options, last.coder, last.number, waiting, since)
         for one in asked
@@ -102,7 +102,7 @@ def answer(desk: Desk, name: str, asked: Question, words: str) -> Given:
     if len(words) > LONGEST:
         raise BadConfig(f"the answer is longer than {LONGEST} characters", hint="put it in a file, and name that")
     try:
-        given = file.answer(_artifacts(desk, name), asked, words, f"{datetime.now():%Y-%m-%d %H:%M}")
+        given = file.answer(_artifacts(desk, name), asked, words, f"{datetime.now():%Y-%m-%d %H:%M}", getuser())
     except file.Answered as late:
         raise _too_late(name, late.question) from None
     state, then = _go_on(desk, name)
@@ -144,10 +144,11 @@ def _awake(desk: Desk) -> str:
 
 
 def _too_late(name: str, question: Question) -> FleetError:
-    when = f" on {question.answered}" if question.answered else ""
+    by = f" by {clean(question.by)}" if question.by else ""
+    when = f" on {clean(question.answered)}" if question.answered else ""
     said = clean(" ".join((question.answer or "").split()), 300)
     return FleetError(
-        f"question {question.number} of {name} was answered{when}, and the first answer counts: {said}",
+        f"question {question.number} of {name} was answered{by}{when}, and the first answer counts: {said}",
         hint=f"fleet task {name} questions",
     )
 
@@ -158,9 +159,3 @@ def _asked(found: list[Question], last: Attempt) -> list[Question]:
 
 def _artifacts(desk: Desk, task: str) -> Path:
     return desk.home / "tasks" / task / "artifacts"
-
-
-def _changed(artifacts: Path) -> float | None:
-    """When the file was last written, which is when the last question was."""
-    seen = file.mark(artifacts)
-    return min(time.time(), seen[2] / 1e9) if seen else None

@@ -88,9 +88,15 @@ def _called(item: Fields, kind: str) -> Event:
 
 def _ended(item: Fields, kind: str) -> Event:
     """A call that ended. Some (file changes, in older versions) are told of only now: their name is here too."""
-    text = word(item.get("aggregated_output")) or _message(item.get("error")) or _asked(item)
+    text = word(item.get("aggregated_output")) or _message(item.get("error")) or _told(item) or _asked(item)
     ok = item.get("status") != "failed" and item.get("status") != "declined"
     return Event(EventKind.TOOL_ENDED, text=text, tool=_tool(item, kind), call=word(item.get("id")), ok=ok)
+
+
+def _told(item: Fields) -> str | None:
+    """What the tool of an MCP server answered."""
+    parts = [word(part.get("text")) for part in items(fields(item.get("result")).get("content"))]
+    return word("\n".join(part for part in parts if part))
 
 
 def _tool(item: Fields, kind: str) -> str:

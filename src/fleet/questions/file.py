@@ -45,6 +45,12 @@ def waiting(artifacts: Path, before: int) -> str | None:
     return clean(thread.summary(found[0]), 300) if found else None
 
 
+def changed(artifacts: Path) -> float | None:
+    """When the file was last written; None when there is none."""
+    seen = mark(artifacts)
+    return seen[2] / 1e9 if seen else None
+
+
 def mark(artifacts: Path) -> Mark | None:
     """What changes whenever the file does; None when there is none."""
     try:
@@ -64,17 +70,17 @@ def ask(artifacts: Path, prompt: str, options: Sequence[str] = (), after: int = 
         return text if is_there else thread.ask(text, prompt, options)
 
     asked = thread.parse(_change(artifacts, change))
-    return [one for one in asked if one.text == wanted.text][-1]
+    return [one for one in asked if one.is_open and one.text == wanted.text][-1]
 
 
-def answer(artifacts: Path, question: Question, words: str, when: str) -> Question:
+def answer(artifacts: Path, question: Question, words: str, when: str, by: str | None = None) -> Question:
     """Answer a question, unless somebody else has: of several who try at once one wins, and the others know."""
 
     def change(text: str) -> str:
         found = _found(text, question)
         if not found.is_open:
             raise Answered(found)
-        return thread.answer(text, found, _whole(words), when)
+        return thread.answer(text, found, _whole(words), when, by)
 
     return _found(_change(artifacts, change), question)
 

@@ -12,6 +12,8 @@
 
     SQLite.
 
+    <!-- fleet: answered by ann -->
+
 What stands in a fenced code block is neither. Everything here is pure, and only ever puts something in: not one
 character that was there is lost or changed.
 """
@@ -29,6 +31,7 @@ WHEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2})?\
 ITEM = re.compile(r"[ \t]*[-*][ \t]+(.*\S)[ \t\r]*\Z")
 OPTIONS = "Options:"
 READ = "<!-- fleet: the agent has read this answer -->"
+BY = re.compile(r"<!-- fleet: answered by (\S+) -->\Z")
 
 
 class Question(NamedTuple):
@@ -39,6 +42,7 @@ class Question(NamedTuple):
     options: tuple[str, ...]
     answer: str | None
     answered: str | None  # when, as it was written down
+    by: str | None  # who answered, if not with an editor: then it was not the agent itself
     read: bool  # it was given to the agent while that waited
     end: int
     fence: str  # the mark that closes the code block which the question leaves open
@@ -76,9 +80,11 @@ def ask(text: str, prompt: str, options: Sequence[str] = ()) -> str:
     return text + _gap(text, _left_open(text)) + f"## Q:{beside}{tamed}{choice}"
 
 
-def answer(text: str, question: Question, words: str, when: str) -> str:
-    """The text with an answer below its question."""
-    return _put(text, question, f"## A: {when}\n\n{_tame(words)}")
+def answer(text: str, question: Question, words: str, when: str, by: str | None = None) -> str:
+    """The text with an answer below its question, and under that, unseen in the rendered page, who gave it."""
+    name = re.sub(r"[^\w.@+-]", "_", by or "")
+    signed = f"\n<!-- fleet: answered by {name} -->\n" if name else ""
+    return _put(text, question, f"## A: {when}\n\n{_tame(words)}{signed}")
 
 
 def mark_read(text: str, question: Question) -> str:
@@ -125,21 +131,23 @@ def _question(number: int, block: list[_Line]) -> Question:
     said, options = _split(asked)
     body = "".join([said[0].rest, *(line.text for line in said[1:])]).strip()
     found = [_answer(block[first:last]) for first, last in pairwise([*starts, len(block)])]
-    told, when = next(((told, when) for told, when in found if told), (None, None))
-    read = any(_is_mark(line) for line in block)
-    return Question(number, body, options, told, when, read, block[-1].end, block[-1].fence)
+    told, when, by = next((one for one in found if one[0]), (None, None, None))
+    read = any(line.plain and line.text.strip() == READ for line in block)
+    return Question(number, body, options, told, when, by, read, block[-1].end, block[-1].fence)
 
 
-def _answer(block: list[_Line]) -> tuple[str, str | None]:
-    """What an answer says, and when it was given; a head without a time may hold the answer itself."""
+def _answer(block: list[_Line]) -> tuple[str, str | None, str | None]:
+    """What an answer says, when it was given and by whom; a head without a time may hold the answer itself."""
     rest, body = block[0].rest.strip(), "".join(line.text for line in block[1:] if not _is_mark(line))
+    by = next((found[1] for line in block if line.plain and (found := BY.match(line.text.strip()))), None)
     if WHEN.match(rest):
-        return body.strip(), rest
-    return f"{rest}\n{body}".strip(), None
+        return body.strip(), rest, by
+    return f"{rest}\n{body}".strip(), None, by
 
 
 def _is_mark(line: _Line) -> bool:
-    return line.plain and line.text.strip() == READ
+    said = line.text.strip()
+    return line.plain and (said == READ or BY.match(said) is not None)
 
 
 def _split(asked: list[_Line]) -> tuple[list[_Line], tuple[str, ...]]:

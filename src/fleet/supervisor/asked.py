@@ -38,12 +38,14 @@ def command(house: House, attempt: Attempt) -> tuple[str, ...]:
 def look(house: House, attempt: Attempt, receipt: Receipt | None) -> Asked:
     """What is left to be answered when an agent has ended.
 
-    An answer that it was given while it waited is done with. One that came too late for that is for the next attempt:
-    who asked in the file and ended does not know of it, however early it came.
+    An answer that it was given while it waited is done with, and so is one that it may have written itself. One that a
+    person gave is for the next attempt: who asked in the file and ended does not know of it, however early it came.
     """
     if receipt is None or receipt.process.code != 0:
         return Asked()
-    left = [one for one in _asked(house, attempt, receipt) if not one.read]
+    later = (file.changed(house.artifacts(attempt.task)) or 0.0) > (attempt.ended or house.now())
+    found = _asked(house, attempt, receipt)
+    left = [one for one in found if one.is_open or (not one.read and (later or one.by is not None))]
     unanswered = [one for one in left if one.is_open]
     first = (unanswered or left)[:1]
     return Asked(clean(thread.summary(first[0]), 300), not unanswered) if first else Asked()

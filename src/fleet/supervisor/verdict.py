@@ -45,7 +45,7 @@ def judge(facts: Facts) -> Judged:
         case Ending.CANCELLED:
             return Judged(ending, Verdict.CANCELLED, cause)
         case Ending.QUESTION:
-            return Judged(ending, Verdict.RETRY if facts.answered else Verdict.ASKED, cause)
+            return _nobodys_fault(facts, ending, cause) if facts.answered else Judged(ending, Verdict.ASKED, cause)
         case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT:
             return _nobodys_fault(facts, ending, cause)
         case Ending.NOT_STARTED:
@@ -60,7 +60,7 @@ def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
     """Try again without counting it: at once the first time, since twice in a row may be a broken machine."""
     if facts.lost + 1 >= MOST_LOST:
         return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
-    again = facts.lost > 0 and ending is not Ending.CONTEXT
+    again = facts.lost > 0 and ending not in (Ending.CONTEXT, Ending.QUESTION)
     return Judged(ending, Verdict.RETRY, cause, wait(facts.lost - 1, facts.backoff) if again else 0.0)
 
 
@@ -94,7 +94,7 @@ def _exited(facts: Facts) -> tuple[Ending, str]:
     if facts.error is not None:
         return Ending.CRASHED, f"the agent exited with 0 and reported a failure{_because(facts.error)}"
     if facts.question is not None:
-        return Ending.QUESTION, facts.question
+        return Ending.QUESTION, f"it asked, and is answered: {facts.question}" if facts.answered else facts.question
     if facts.result is not None and facts.result.effect is False:
         return Ending.NO_EFFECT, f"the agent exited with 0 and {_amiss(facts.result)}"
     if facts.check is not None and facts.check.lost:
