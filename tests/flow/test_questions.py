@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from getpass import getuser
 from pathlib import Path
 
@@ -63,7 +62,7 @@ def prompt(home: Scratch, task: str, attempt: int) -> str:
 def answered_at_once(home: Scratch, task: str) -> list[Ran]:
     """Two people answer in the same moment; whoever won comes first."""
     with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(lambda colour: home.fleet("answer", task, colour), ("green", "blue")))
+        both = list(pool.map(lambda colour: home.fleet("answer", task, colour), ("teal", "blue")))
     return sorted(both, key=lambda ran: ran.code)
 
 
@@ -90,7 +89,7 @@ def test_who_asks_with_the_tool_is_shown_as_waiting_and_goes_on_with_the_answer(
     assert (first.code, second.code) == (0, 1)
     assert first.out == f"Answered question 1 of {task}: {SHORT}\n"
     assert first.err == "  its agent waits, and has it now\n"
-    won = "green" if "green" in thread(home, task) else "blue"
+    won = "teal" if "teal" in thread(home, task) else "blue"
     assert second.err.startswith(f"fleet: question 1 of {task} was answered by {getuser()} on 20")
     assert f"and the first answer counts: {won}\n  next: fleet task {task} questions\n" in second.err
 
@@ -123,20 +122,18 @@ def test_who_waited_in_vain_ends_and_goes_on_in_the_same_session(home: Scratch) 
     home.settle("ask_wait=0.2s", "max_concurrent=1")
     place = home.place("a")
     task = home.add("Paint the door", cwd=place)
-    home.drain()
-    row = home.task(task)
-    assert (row["state"], row["cause"]) == ("blocked", f"asks: {SHORT}")
+    supervisor = home.run()
+    supervisor.hear("settled", attempt=f"{task}.1")
+    row = until(lambda: (row := home.task(task))["state"] == "blocked" and row)
+    assert row["cause"] == f"asks: {SHORT}"
     (one,) = asked(home)
     assert (one["waiting"], one["attempt"]) == (False, 1)
     assert not (place / "work.txt").exists()
 
     given = home.ok("answer", task, "-", "--json", stdin="green\n\n## Q: and more?\n").json()
     assert (given["id"], given["number"], given["question"], given["state"]) == (task, 1, ASKED, "open")
-    assert given["next"] == (
-        "the task is open again, and goes on with the answer; no supervisor runs, start one: fleet run"
-    )
-    assert home.task(task)["state"] == "open"
-    home.drain()
+    assert given["next"] == "the task is open again, and goes on with the answer"
+    supervisor.hear("settled", attempt=f"{task}.2")
     before, after = history(home, task)
     assert (before["ending"], before["verdict"]) == ("question", "asked")
     assert (after["verdict"], after["resumed"], after["session"]) == ("accepted", True, before["session"])
@@ -148,59 +145,142 @@ def test_who_waited_in_vain_ends_and_goes_on_in_the_same_session(home: Scratch) 
 # ---- at the end
 
 
-def test_who_asks_in_the_file_ends_and_is_answered_once(home: Scratch) -> None:
-    home.settle("coders.claude.env.ASKS=file")
-    place = home.place("a")
-    task = home.add("Paint the door", cwd=place)
-    home.drain()
-    written = "Before I go on:\n\n## Q: Which colour?\n\nIt is for the door.\n"
-    assert thread(home, task) == written
-    assert home.task(task)["cause"] == f"asks: {SHORT}"
-    assert f"claude, its agent has ended  Paint the door\n    {ASKED.splitlines()[0]}\n" in home.ok("questions").out
+@dataclass
+class Evening:
+    """Agents that asked in the file and ended; the answers of a person; and what became of them."""
 
-    supervisor = home.run()
-    codes = [ran.code for ran in answered_at_once(home, task)]
-    assert codes == [0, 1]
-    supervisor.hear("settled", attempt=f"{task}.2")
-    assert thread(home, task).startswith(written + "\n## A: 20")
-    assert [one["verdict"] for one in history(home, task)] == ["asked", "accepted"]
-    assert [one["task"] for one in supervisor.all("agent started")] == [task]
-    assert home.fleet("answer", task, "red").code == 1
+    home: Scratch
+    ids: dict[str, str]
+    asked: dict[str, Record]  # the rows before anybody answered
+    open: list[Record]
+    threads: dict[str, str]
+    answered: list[Ran]  # of "answered", by two at once
+    shown: str
+    rows: dict[str, Record]
+    said: list[Record]
 
+    def endings(self, name: str) -> list[tuple[str, str]]:
+        return [(one["ending"], one["verdict"]) for one in history(self.home, self.ids[name])]
 
-def test_an_answer_by_hand_needs_the_task_opened_and_is_told_to_a_fresh_session(home: Scratch) -> None:
-    home.settle(coders={"prints_a_question": {"events": "jsonl"}})
-    place = home.place("a")
-    task = home.add("Paint the door", "--coder", "prints_a_question", cwd=place)
-    home.drain()
-    assert thread(home, task) == "## Q: Which colour?\n"  # the agent only printed it
-    assert (home.task(task)["state"], home.task(task)["cause"]) == ("blocked", "asks: Which colour?")
-    with home.artifact(task, "Q&A.md").open("a") as file:
-        file.write("\n## A: 2026-05-03 14:10\n\nGreen.\n")
-    assert asked(home) == []
-    home.drain()
-    assert home.task(task)["attempts"] == 1  # nobody opened it
-    home.ok("retry", task)
-    home.drain()
-    assert home.task(task)["state"] == "done"
-    assert "Question 1: Which colour?\n\nAnswer: Green.\n" in prompt(home, task, 2)
-    assert "add a section `## Q: your question` to Q&A.md" in prompt(home, task, 2)
-    assert "ask_human" not in prompt(home, task, 2)
+    def prompt(self, name: str, attempt: int) -> str:
+        return prompt(self.home, self.ids[name], attempt)
 
 
-def test_an_answer_between_the_agents_end_and_its_verdict_is_used(home: Scratch) -> None:
+@pytest.fixture(scope="module")
+def evening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evening]:
+    with scratch(tmp_path_factory.mktemp("evening")) as home:
+        asks = {"argv": [str(HERE / "asking" / "claude")], "events": "claude", "resume_flag": "--resume="}
+        home.settle(
+            "coder=files", "model=", "max_concurrent=4",
+            coders={
+                "files": asks | {"env.ASKS": "file"}, "itself": asks | {"env.ASKS": "itself"},
+                "prints_a_question": {"events": "jsonl"},
+            },
+        )  # fmt: skip
+        check = f"FLEET_HOME={home.home} {sys.executable} -m fleet answer $FLEET_TASK_ID green; test -e work.txt"
+        tasks: dict[str, tuple[object, ...]] = {
+            "answered": (), "edited": (), "two": (), "opened": (), "in between": ("--check", check),
+            "itself": ("--coder", "itself"), "printed": ("--coder", "prints_a_question"),
+        }  # fmt: skip
+        ids = home.add_all({name: (*args, "--cwd", home.place(name)) for name, args in tasks.items()})
+        said = home.drain()
+        before = {name: home.tasks()[task] for name, task in ids.items()}
+        threads = {name: thread(home, task) for name, task in ids.items()}
+        with home.artifact(ids["two"], "Q&A.md").open("a") as more:
+            more.write("## Q: And the window?\n")
+        left, shown = asked(home), home.ok("questions").out
+        both = answered_at_once(home, ids["answered"])
+        in_an_editor(home, ids["edited"])
+        with home.artifact(ids["printed"], "Q&A.md").open("a") as by_hand:
+            by_hand.write("\n## A: 2026-05-03 14:10\n\nGreen.\n")
+        home.ok("retry", ids["printed"])
+        home.ok("retry", ids["opened"])
+        second = home.ok("answer", ids["two"], "none", "--question", "2")
+        assert second.out == f"Answered question 2 of {ids['two']}: And the window?\n"
+        assert second.err == f"  question 1 is still open: fleet answer {ids['two']} --question 1\n"
+        assert home.task(ids["two"])["state"] == "blocked"
+        home.ok("answer", ids["two"], "green")
+        said += home.drain()
+        yield Evening(home, ids, before, left, threads, both, shown, home.tasks(), said)
+
+
+def in_an_editor(home: Scratch, task: str) -> None:
+    """`fleet answer` without words, on a terminal."""
+    editor = home.root / "editor"
+    editor.write_text('#!/bin/sh\nsed "1s/^/green as grass/" "$1" >"$1.new" && mv "$1.new" "$1"\n')
+    editor.chmod(0o755)
+    ours, theirs = pty.openpty()
+    argv = [sys.executable, "-m", "fleet", "answer", task]
+    env = home.env | {"VISUAL": str(editor), "TERM": "dumb"}
+    with subprocess.Popen(argv, cwd=home.root, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as child:
+        os.close(theirs)
+        with suppress(OSError):
+            while os.read(ours, 1000):
+                pass
+    os.close(ours)
+    assert child.returncode == 0
+
+
+def test_who_asked_in_the_file_blocks_its_task_until_it_is_answered(evening: Evening) -> None:
+    for name in ("answered", "edited", "two", "opened"):
+        assert (evening.asked[name]["state"], evening.asked[name]["cause"]) == ("blocked", f"asks: {SHORT}")
+        assert evening.threads[name] == "Before I go on:\n\n## Q: Which colour?\n\nIt is for the door.\n"
+    assert {(one["id"], one["number"]) for one in evening.open} == {
+        *((evening.ids[name], 1) for name in ("answered", "edited", "two", "opened", "printed")),
+        (evening.ids["two"], 2),
+    }
+    assert "files, its agent has ended  answered\n    Which colour?\n" in evening.shown
+
+
+def test_of_two_answers_at_once_one_counts_and_the_session_goes_on(evening: Evening) -> None:
+    assert [ran.code for ran in evening.answered] == [0, 1]
+    assert evening.endings("answered") == [("question", "asked"), ("finished", "accepted")]
+    text = thread(evening.home, evening.ids["answered"])
+    assert text.startswith(evening.threads["answered"] + "\n## A: 20")
+    assert text.count("## A:") == 1
+    won = "teal" if "teal" in text else "blue"
+    assert f"Question 1: {ASKED}\n\nAnswer: {won}\n----- end " in evening.prompt("answered", 2)
+    first, second = history(evening.home, evening.ids["answered"])
+    assert (second["resumed"], second["session"]) == (True, first["session"])
+
+
+def test_nobody_is_started_more_often_than_it_was_opened(evening: Evening) -> None:
+    started = [one["attempt"] for one in evening.said if one["event"] == "agent started"]
+    once = [f"{evening.ids['itself']}.1"]
+    twice = [f"{task}.{n}" for name, task in evening.ids.items() if name != "itself" for n in (1, 2)]
+    assert sorted(started) == sorted(once + twice)
+    assert {row["state"] for row in evening.rows.values()} == {"done"}
+
+
+def test_without_words_on_a_terminal_an_editor_is_opened(evening: Evening) -> None:
+    text = thread(evening.home, evening.ids["edited"])
+    assert text.endswith(f"\n\ngreen as grass\n\n<!-- fleet: answered by {getuser()} -->\n")
+
+
+def test_an_answer_by_hand_to_a_printed_question_is_told_to_a_fresh_session(evening: Evening) -> None:
+    assert evening.threads["printed"] == "## Q: Which colour?\n"  # the agent only printed it
+    assert evening.asked["printed"]["cause"] == "asks: Which colour?"
+    told = evening.prompt("printed", 2)
+    assert "Question 1: Which colour?\n\nAnswer: Green.\n" in told
+    assert "add a section `## Q: your question` to Q&A.md" in told
+    assert "ask_human" not in told
+
+
+def test_a_task_that_a_person_opens_without_an_answer_starts_again(evening: Evening) -> None:
+    assert evening.endings("opened") == [("question", "asked"), ("finished", "accepted")]
+    assert "People have answered" not in evening.prompt("opened", 2)
+
+
+def test_an_answer_between_the_agents_end_and_its_verdict_is_used(evening: Evening) -> None:
     """The check runs in just that moment, and somebody answers in it."""
-    home.settle("coders.claude.env.ASKS=file")
-    fleet = f"FLEET_HOME={home.home} {sys.executable} -m fleet"
-    check = f"{fleet} answer $FLEET_TASK_ID green; test -e work.txt"
-    task = home.add("Paint the door", "--check", check, cwd=home.place("a"))
-    said = home.drain()
-    first, *rest = history(home, task)
-    assert (first["ending"], first["verdict"]) == ("question", "retry")
+    assert evening.endings("in between") == [("question", "retry"), ("finished", "accepted")]
+    first = history(evening.home, evening.ids["in between"])[0]
     assert first["cause"] == f"it asked, and is answered: {SHORT}"
-    assert [one["verdict"] for one in rest] == ["accepted"]
-    assert [one["attempt"] for one in said if one["event"] == "agent started"] == [f"{task}.1", f"{task}.2"]
-    assert "Answer: green" in prompt(home, task, 2)
+    assert "Answer: green" in evening.prompt("in between", 2)
+
+
+def test_who_answers_itself_has_asked_nothing(evening: Evening) -> None:
+    assert evening.endings("itself") == [("finished", "accepted")]
 
 
 class Answering(Local):
@@ -221,39 +301,6 @@ def test_an_answer_between_the_verdict_and_the_tracker_is_used(home: Scratch) ->
     house.tracker.claim(task, "me")
     tell(house, replace(begun, ending=Ending.QUESTION, verdict=Verdict.ASKED, cause="Which?"))
     assert house.tracker.get(task).status is Status.OPEN
-
-
-def test_two_questions_are_answered_each_before_the_task_goes_on(home: Scratch) -> None:
-    home.settle("coders.claude.env.ASKS=file")
-    task = home.add("Paint the door", cwd=home.place("a"))
-    home.drain()
-    with home.artifact(task, "Q&A.md").open("a") as file:
-        file.write("## Q: And the window?\n")
-    assert [one["number"] for one in asked(home)] == [1, 2]
-    second = home.ok("answer", task, "none", "--question", "2")
-    assert second.out == f"Answered question 2 of {task}: And the window?\n"
-    assert second.err == f"  question 1 is still open: fleet answer {task} --question 1\n"
-    assert home.task(task)["state"] == "blocked"
-    home.ok("answer", task, "green")
-    assert home.task(task)["state"] == "open"
-
-
-def test_who_answers_itself_has_asked_nothing(home: Scratch) -> None:
-    home.settle("coders.claude.env.ASKS=itself")
-    task = home.add("Paint the door", cwd=home.place("a"))
-    home.drain()
-    assert [(one["ending"], one["verdict"]) for one in history(home, task)] == [("finished", "accepted")]
-    assert asked(home) == []
-
-
-def test_a_task_that_a_person_opens_without_an_answer_starts_again(home: Scratch) -> None:
-    home.settle("coders.claude.env.ASKS=file")
-    task = home.add("Paint the door", cwd=home.place("a"))
-    home.drain()
-    home.ok("retry", task)
-    home.drain()
-    assert [one["verdict"] for one in history(home, task)] == ["asked", "accepted"]
-    assert "People have answered" not in prompt(home, task, 2)
 
 
 # ---- what cannot be answered
@@ -283,45 +330,22 @@ def test_what_cannot_be_answered_is_said_with_its_exit_code(home: Scratch) -> No
     assert ran.err == "  the next attempt reads it; no supervisor runs, start one: fleet run\n"
 
 
-@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "heap"])
-def test_what_an_agent_plants_in_the_files_place_is_not_followed(home: Scratch, kind: str) -> None:
-    task = home.add("Plant", cwd=home.place("a"))
-    file, mine = home.artifact(task, "Q&A.md"), home.root / "mine.md"
-    file.parent.mkdir(parents=True)
+def test_what_an_agent_plants_in_the_files_place_is_not_followed(home: Scratch) -> None:
+    mine, place = home.root / "mine.md", home.place("a")
     mine.write_text("## Q: mine\n")
-    match kind:
-        case "link":
-            file.symlink_to(mine)
-        case "hard link":
-            os.link(mine, file)
-        case "pipe":
-            os.mkfifo(file)
-        case _:
-            file.write_bytes(b"## Q: x\n" + b"x" * 2_000_000)
-    ran = home.fleet("answer", task, "x")
-    assert ran.code == 1
-    assert "and is not read" in ran.err
+    plants: dict[str, Callable[[Path], object]] = {
+        "link": lambda file: file.symlink_to(mine),
+        "pipe": os.mkfifo,
+        "heap": lambda file: file.write_bytes(b"## Q: x\n" + b"x" * 2_000_000),
+        "hard link": lambda file: os.link(mine, file),
+    }
+    for kind, plant in plants.items():
+        task = home.add(kind, cwd=place)
+        file = home.artifact(task, "Q&A.md")
+        file.parent.mkdir(parents=True)
+        plant(file)
+        ran = home.fleet("answer", task, "x")
+        assert (kind, ran.code) == (kind, 1)
+        assert "and is not read" in ran.err
     assert mine.read_text() == "## Q: mine\n"
     assert home.ok("questions", "--json").json() == []
-
-
-def test_without_words_on_a_terminal_an_editor_is_opened(home: Scratch) -> None:
-    home.settle("coders.claude.env.ASKS=file")
-    task = home.add("Paint the door", cwd=home.place("a"))
-    home.drain()
-    editor = home.root / "editor"
-    editor.write_text('#!/bin/sh\nsed "1s/^/green as grass/" "$1" >"$1.new" && mv "$1.new" "$1"\n')
-    editor.chmod(0o755)
-    ours, theirs = pty.openpty()
-    argv = [sys.executable, "-m", "fleet", "answer", task]
-    env = home.env | {"VISUAL": str(editor), "TERM": "dumb"}
-    with subprocess.Popen(argv, cwd=home.root, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as child:
-        os.close(theirs)
-        shown = b""
-        with suppress(OSError):
-            while piece := os.read(ours, 1000):
-                shown += piece
-    os.close(ours)
-    assert child.returncode == 0, shown
-    assert thread(home, task).endswith(f"\n\ngreen as grass\n\n<!-- fleet: answered by {getuser()} -->\n")
-    assert json.loads(home.ok("tasks", "--json").out)[0]["state"] == "open"
