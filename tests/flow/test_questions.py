@@ -192,7 +192,7 @@ def evening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evening]:
         both = answered_at_once(home, ids["answered"])
         in_an_editor(home, ids["edited"])
         with home.artifact(ids["printed"], "Q&A.md").open("a") as by_hand:
-            by_hand.write("\n## A: 2026-05-03 14:10\n\nGreen.\n")
+            by_hand.write("\n## A: 2026-05-03 14:10\n\nGreen.\n\0" + "x" * 200_000)
         home.ok("retry", ids["printed"])
         home.ok("retry", ids["opened"])
         second = home.ok("answer", ids["two"], "none", "--question", "2")
@@ -261,14 +261,15 @@ def test_an_answer_by_hand_to_a_printed_question_is_told_to_a_fresh_session(even
     assert evening.threads["printed"] == "## Q: Which colour?\n"  # the agent only printed it
     assert evening.asked["printed"]["cause"] == "asks: Which colour?"
     told = evening.prompt("printed", 2)
-    assert "Question 1: Which colour?\n\nAnswer: Green.\n" in told
+    assert "Question 1: Which colour?\n\nAnswer: Green.\n\N{REPLACEMENT CHARACTER}xxx" in told
+    assert "x … the rest is in Q&A.md\n----- end " in told
     assert "add a section `## Q: your question` to Q&A.md" in told
     assert "ask_human" not in told
 
 
 def test_a_task_that_a_person_opens_without_an_answer_starts_again(evening: Evening) -> None:
     assert evening.endings("opened") == [("question", "asked"), ("finished", "accepted")]
-    assert "People have answered" not in evening.prompt("opened", 2)
+    assert "is answered" not in evening.prompt("opened", 2)
 
 
 def test_an_answer_between_the_agents_end_and_its_verdict_is_used(evening: Evening) -> None:

@@ -73,11 +73,11 @@ the notes current, commit your work, and say at the end what you did and what yo
 
 
 def _answered(answers: str | None) -> str:
-    """What people answered, in their words; it stands in Q&A.md too."""
+    """Questions and answers, in the words of those who gave them."""
     if answers is None:
         return ""
     return f"""
-People have answered what was asked in the last attempt. Questions and answers are between the two marks, and in Q&A.md:
+What was asked in the last attempt is answered. Questions and answers are between the two marks, and in Q&A.md:
 {fenced(answers)}
 """
 

@@ -14,6 +14,8 @@ from fleet.questions import file, server, thread
 from fleet.questions.thread import Question
 from fleet.supervisor.house import House
 
+LONGEST_TOLD = 20_000  # characters
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -58,12 +60,13 @@ def is_answered(house: House, attempt: Attempt) -> bool:
 
 
 def answers(house: House, earlier: Sequence[Attempt]) -> str | None:
-    """What people answered to the last attempt, as the next one is told."""
+    """What was answered to the last attempt, as the next one is told: fit for any prompt, and not too long for one."""
     if not earlier:
         return None
     found = _questions(house, earlier[-1].task)[earlier[-1].asked_before :]
     told = [f"Question {one.number}: {one.text}\n\nAnswer: {one.answer}" for one in found if not one.is_open]
-    return "\n\n".join(told).encode("utf-8", "replace").decode() or None
+    text = "\n\n".join(told).encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return (text if len(text) <= LONGEST_TOLD else f"{text[:LONGEST_TOLD]} … the rest is in Q&A.md") or None
 
 
 def _asked(house: House, attempt: Attempt, receipt: Receipt) -> list[Question]:
