@@ -166,6 +166,22 @@ def test_each_cli_waits_for_the_server_a_minute_longer_than_it_takes() -> None:
     assert opencode == {"mcp": {"fleet_questions": local}}
 
 
+def test_what_a_tool_of_an_mcp_server_was_asked_and_answered_is_read_from_codex() -> None:
+    """As Codex 0.166.0 wrote it."""
+    item = {"id": "item_1", "type": "mcp_tool_call", "server": "fleet_questions", "tool": "ask_human"}
+    asked: dict[str, Any] = item | {"arguments": {"prompt": "Which one?", "options": ["a"]}, "error": None}
+    told = {"content": [{"type": "text", "text": "The grey one"}], "structured_content": None}
+    lines = (
+        {"type": "item.started", "item": asked | {"result": None, "status": "in_progress"}},
+        {"type": "item.completed", "item": asked | {"result": told, "status": "completed"}},
+    )
+    called, ended = (event for line in lines for event in CODERS["codex"].read(json.dumps(line).encode()))
+    assert (called.kind, called.tool, called.text) == (
+        EventKind.TOOL_CALLED, "fleet_questions.ask_human", "Which one?",
+    )  # fmt: skip
+    assert (ended.kind, ended.call, ended.text, ended.ok) == (EventKind.TOOL_ENDED, called.call, "The grey one", True)
+
+
 # What their output means
 
 

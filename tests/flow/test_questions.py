@@ -25,6 +25,7 @@ from fleet.questions import file
 from fleet.supervisor.house import House
 from fleet.supervisor.log import Log
 from fleet.supervisor.settle import tell
+from fleet.supervisor.start import start
 from fleet.tracker.local import Local
 from standins.coders.scratch import HERE, Ran, Record, Scratch, scratch, until
 
@@ -291,6 +292,21 @@ class Answering(Local):
         artifacts = self._home / "tasks" / task / "artifacts"
         file.answer(artifacts, file.ask(artifacts, "Which?"), "This.", "2026-05-03 14:10")
         super().block(task, note)
+
+
+def test_a_variable_of_the_users_own_is_not_replaced_by_the_one_that_brings_the_tool(home: Scratch) -> None:
+    task = home.add("Paint the door", cwd=home.place("a"))
+    name, mine = "OPENCODE_CONFIG_CONTENT", '{"share": "disabled"}'
+    attempt = Attempt(f"{task}.1", task, 1, "opencode", None, str(home.root / "a"), "me", 0.0)
+
+    def given() -> str:
+        settings, log, at = Live(home.home / "runtime.toml"), Log(home.home), home.home
+        house = House(at, Local(at), Ledger(at), settings, find_coder, log, "me", environment={name: mine})
+        return start(house, attempt, house.tracker.get(task))[1].env[name]
+
+    assert "fleet_questions" in given()
+    home.settle(f'coders.opencode.pass_env=["{name}"]')
+    assert given() == mine
 
 
 def test_an_answer_between_the_verdict_and_the_tracker_is_used(home: Scratch) -> None:

@@ -26,13 +26,15 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     args = tuple(declared.args) if declared else ()
     job = Job(prompt, Path(attempt.cwd), attempt.model, session, args, ask, house.runtime.ask_wait)
     command = coder.command(job)
+    passed = declared.pass_env if declared else ()
+    own = {name: value for name, value in command.env.items() if name not in passed or name not in house.environment}
     limits = attempt.limits or house.runtime.limits
     begun = keeper.Start(
         argv=command.argv,
         env=agent_environment(
             house.environment,
-            declared.pass_env if declared else (),
-            dict(command.env) | (dict(declared.env) if declared else {}),
+            passed,
+            own | (dict(declared.env) if declared else {}),
             told(house, attempt),
         ),
         cwd=Path(attempt.cwd),
