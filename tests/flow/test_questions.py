@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet import keeper
 from fleet.app.run import find_coder
 from fleet.config.runtime import Live
 from fleet.core.task import Status
@@ -294,19 +295,32 @@ class Answering(Local):
         super().block(task, note)
 
 
+def begins(home: Scratch, task: str, coder: str, **environment: str) -> keeper.Start:
+    """How an agent of this task would be started now."""
+    at = home.home
+    house = House(
+        at, Local(at), Ledger(at), Live(at / "runtime.toml"), find_coder, Log(at), "me", environment=environment
+    )
+    attempt = Attempt(f"{task}.1", task, 1, coder, None, str(home.root / "a"), "me", 0.0)
+    return start(house, attempt, house.tracker.get(task))[1]
+
+
 def test_a_variable_of_the_users_own_is_not_replaced_by_the_one_that_brings_the_tool(home: Scratch) -> None:
     task = home.add("Paint the door", cwd=home.place("a"))
-    name, mine = "OPENCODE_CONFIG_CONTENT", '{"share": "disabled"}'
-    attempt = Attempt(f"{task}.1", task, 1, "opencode", None, str(home.root / "a"), "me", 0.0)
+    mine = {"OPENCODE_CONFIG_CONTENT": '{"share": "disabled"}'}
+    assert "fleet_questions" in begins(home, task, "opencode", **mine).env["OPENCODE_CONFIG_CONTENT"]
+    home.settle('coders.opencode.pass_env=["OPENCODE_CONFIG_CONTENT"]')
+    assert begins(home, task, "opencode", **mine).env.items() >= mine.items()
 
-    def given() -> str:
-        settings, log, at = Live(home.home / "runtime.toml"), Log(home.home), home.home
-        house = House(at, Local(at), Ledger(at), settings, find_coder, log, "me", environment={name: mine})
-        return start(house, attempt, house.tracker.get(task))[1].env[name]
 
-    assert "fleet_questions" in given()
-    home.settle(f'coders.opencode.pass_env=["{name}"]')
-    assert given() == mine
+def test_nobody_is_given_the_tool_where_nobody_is_to_be_waited_for(home: Scratch) -> None:
+    task = home.add("Paint the door", cwd=home.place("a"))
+    assert [word for word in begins(home, task, "claude").argv if "fleet_questions" in word]
+    home.settle("ask_wait=0s")
+    begun = begins(home, task, "claude")
+    assert not [word for word in begun.argv if "fleet_questions" in word]
+    assert "ask_human" not in begun.stdin
+    assert "## Q: your question" in begun.stdin
 
 
 def test_an_answer_between_the_verdict_and_the_tracker_is_used(home: Scratch) -> None:
