@@ -132,6 +132,47 @@ def test_a_session_of_codex_and_the_mark_for_stdin_stand_behind_every_option() -
     assert CODERS["codex"].command(job(args=("--mine",))).argv[-3:] == ("--mine", "--", "-")
 
 
+@every_coder
+def test_who_can_ask_is_given_the_server_beside_the_users_own_and_nobody_else_is(coder: Coder) -> None:
+    ask = ("/usr/bin/python3", "-I", "a 'quoted' \"path\"/server.py", "/a b/artifacts")
+    with_it, without = coder.command(job(ask=ask, ask_wait=90.0)), coder.command(job())
+    added = [word for word in with_it.argv if word not in without.argv] + list(with_it.env.values())
+    assert bool(added) == coder.can.ask
+    assert all(word in json.dumps(added) for word in ("fleet_questions", "server.py") if coder.can.ask)
+    assert "strict" not in " ".join(with_it.argv)
+
+
+def test_each_cli_waits_for_the_server_a_minute_longer_than_it_takes() -> None:
+    wanted = job(ask=("python", "server.py", "x"), ask_wait=90.0)
+    claude = CODERS["claude"].command(wanted).argv
+    (config,) = [json.loads(word.partition("=")[2]) for word in claude if word.startswith("--mcp-config=")]
+    server = {"type": "stdio", "command": "python", "args": ["server.py", "x"], "timeout": 150_000, "alwaysLoad": True}
+    assert config == {"mcpServers": {"fleet_questions": server}}
+    times = "startup_timeout_sec=60, tool_timeout_sec=150"
+    assert f'mcp_servers.fleet_questions={{command="python", args=["server.py", "x"], {times}}}' in (
+        CODERS["codex"].command(wanted).argv
+    )
+    opencode = json.loads(CODERS["opencode"].command(wanted).env["OPENCODE_CONFIG_CONTENT"])
+    local = {"type": "local", "command": ["python", "server.py", "x"], "enabled": True, "timeout": 150_000}
+    assert opencode == {"mcp": {"fleet_questions": local}}
+
+
+def test_what_a_tool_of_an_mcp_server_was_asked_and_answered_is_read_from_codex() -> None:
+    """As Codex 0.166.0 wrote it."""
+    item = {"id": "item_1", "type": "mcp_tool_call", "server": "fleet_questions", "tool": "ask_human"}
+    asked: dict[str, Any] = item | {"arguments": {"prompt": "Which one?", "options": ["a"]}, "error": None}
+    told = {"content": [{"type": "text", "text": "The grey one"}], "structured_content": None}
+    lines = (
+        {"type": "item.started", "item": asked | {"result": None, "status": "in_progress"}},
+        {"type": "item.completed", "item": asked | {"result": told, "status": "completed"}},
+    )
+    called, ended = (event for line in lines for event in CODERS["codex"].read(json.dumps(line).encode()))
+    assert (called.kind, called.tool, called.text) == (
+        EventKind.TOOL_CALLED, "fleet_questions.ask_human", "Which one?",
+    )  # fmt: skip
+    assert (ended.kind, ended.call, ended.text, ended.ok) == (EventKind.TOOL_ENDED, called.call, "The grey one", True)
+
+
 # What their output means
 
 

@@ -65,7 +65,9 @@ def test_every_ending_and_verdict_has_its_line_among_the_words() -> None:
     assert [word for word in (*Ending, *Verdict) if f"\n| **{word}** | " not in words] == []
 
 
-@pytest.mark.parametrize("package", ["supervisor", "app", "core", "config", "host", "evidence", "keeper", "tracker"])
+@pytest.mark.parametrize(
+    "package", ["supervisor", "app", "core", "config", "host", "evidence", "keeper", "tracker", "questions"]
+)
 def test_every_module_of_a_floor_is_in_the_house(package: str) -> None:
     (row,) = [line for line in (ROOT / "docs/house.md").read_text().splitlines() if f"| `{package}` |" in line]
     named = {word for name in quoted(row) for word in name.split(".")}

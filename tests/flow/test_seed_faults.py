@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,15 @@ import pytest
 
 import parts
 from standins.coders.scratch import HERE, TRANSCRIPTS, Scratch, alive, pids, scratch, until
+
+FOLLOWS = """\
+cat >"$FLEET_ARTIFACT_DIR/prompt.$FLEET_ATTEMPT"
+case $FLEET_ATTEMPT in
+    *.1) echo "## Q: which?" >>"$FLEET_ARTIFACT_DIR/Q&A.md"
+         {bd} update "$FLEET_TASK_ID" --status blocked --notes "QUESTION: which?" ;;
+    *)   echo "$FLEET_ATTEMPT" >>work.txt ;;
+esac
+"""
 
 
 @pytest.fixture
@@ -40,6 +50,7 @@ def beads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scratch]:
                 "closes": meddles | {"env.MEDDLES": f'{bd} close "$0" --force --reason "all done, trust me"'},
                 "asks": meddles | {"env.MEDDLES": f'{bd} update "$0" --status blocked --notes "QUESTION: which?" && '
                                                   f'{bd} update "$0" --status open --assignee ""'},
+                "follows": {"argv": ["/bin/sh", "-c", FOLLOWS.format(bd=bd)]},
             },
         )  # fmt: skip
         yield made
@@ -100,6 +111,31 @@ def test_beads_an_agent_that_follows_the_question_protocol_is_not_started_again_
     beads.open_gate(task, f"gate.{task}.1")
     supervisor.hear("settled", attempt=f"{task}.1")
     assert supervisor.stop() == 0
+
+
+@pytest.mark.bd
+def test_beads_a_question_is_answered_in_the_file_or_while_it_is_settled(beads: Scratch) -> None:
+    """The agent blocks its task itself, as the protocol said; a person edits the file and opens the task through bd.
+
+    The other agent is answered between its end and its verdict, in the moment of the check.
+    """
+    places = beads.place("by hand"), beads.place("in between")
+    answer = f"FLEET_HOME={beads.home} {sys.executable} -m fleet answer $FLEET_TASK_ID green; test -e work.txt"
+    by_hand = beads.add("follows", "--cwd", places[0], "--coder", "follows")
+    between = beads.add("follows", "--cwd", places[1], "--coder", "follows", "--check", answer)
+    beads.drain()
+    rows = beads.tasks()
+    assert (rows[by_hand]["state"], rows[by_hand]["cause"]) == ("blocked", "asks: which?")
+    assert (rows[between]["state"], rows[between]["attempts"]) == ("done", 2)
+    with beads.artifact(by_hand, "Q&A.md").open("a") as file:
+        file.write("\n## A: 2026-05-03 14:10\n\ngreen\n")
+    beads.ok("bd", "update", by_hand, "--status", "open", "--assignee", "")
+    beads.drain()
+    rows = beads.tasks()
+    for task, place in zip((by_hand, between), places, strict=True):
+        assert (rows[task]["state"], rows[task]["attempts"]) == ("done", 2)
+        assert "Question 1: which?\n\nAnswer: green\n" in beads.artifact(task, f"prompt.{task}.2").read_text()
+        assert (place / "work.txt").read_text() == f"{task}.2\n"
 
 
 @pytest.mark.bd

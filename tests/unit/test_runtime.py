@@ -37,7 +37,8 @@ def problems(text: str) -> list[str]:
 def test_the_defaults_are_those_of_the_specification() -> None:
     got = parse("")
     assert (got.max_concurrent, got.coder, got.model, got.context_pressure_threshold_pct) == (3, "claude", "sonnet", 90)
-    assert (got.tracker, got.min_free_disk, got.dead_man, got.backoff) == ("local", 10**9, 3600.0, 10.0)
+    assert (got.tracker, got.min_free_disk, got.dead_man) == ("local", 10**9, 3600.0)
+    assert (got.backoff, got.ask_wait) == (10.0, 900.0)
     assert got.limits == Limits(timeout=7200.0, attempts=3, output=10**9, silence=3600.0)
     assert (got.concurrent.coders, got.concurrent.models, got.coders) == ({}, {}, {})
     assert got.known_coders == list(BUILT_IN)
@@ -153,6 +154,7 @@ pass_env = ["A=b"]
         ("dead_man = inf", "dead_man must be a number, at most 2592000"),
         ("backoff = -1", "backoff must be a number, at least 0"),
         ('backoff = "11m"', "backoff must be from 0s to 10min"),
+        ('ask_wait = "25h"', "ask_wait must be from 0s to 24h"),
         ('limits.timeout = "0s"', "limits.timeout must be from 0.1s to 720h"),
         (
             'limits.silence = "soon"',

@@ -43,6 +43,7 @@ REFUSED, ACCEPTED = ended(Verdict.REFUSED, "red; gave up"), ended(Verdict.ACCEPT
         (CLAIMED, SPEAKS, State.WORKING, "the agent has ended; the result is being looked at"),
         (BLOCKED, None, State.BLOCKED, "set aside by hand"),
         (replace(BLOCKED, notes="QUESTION: which?"), None, State.BLOCKED, "QUESTION: which?"),
+        (BLOCKED, ended(Verdict.ASKED, "which?", Ending.QUESTION), State.BLOCKED, "asks: which?"),
         (BLOCKED, GAVE_UP, State.FAILED, "boom; gave up"),
         (BLOCKED, REFUSED, State.REFUSED, "red; gave up"),
         (BLOCKED, AGAIN, State.BLOCKED, "set aside by hand"),
@@ -66,6 +67,8 @@ def test_a_supervised_task_without_a_living_agent(task: Task, last: Attempt | No
         (SPEAKS, True, State.WORKING, ""),
         (SPEAKS, False, State.WORKING, "no supervisor runs"),
         (RUNS, False, State.STARTING, "no supervisor runs"),
+        (replace(SPEAKS, asking="which?"), True, State.WORKING, "waits for an answer: which?"),
+        (replace(SPEAKS, asking="which?"), False, State.WORKING, "waits for an answer: which?; no supervisor runs"),
     ],
 )
 def test_an_agent_that_lives(last: Attempt, supervised: bool, state: State, cause: str) -> None:

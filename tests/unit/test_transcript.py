@@ -83,11 +83,11 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
         (Event(EventKind.USAGE), {"turned": True}),
         (
             Event(EventKind.TOOL_CALLED, tool="x__ask_human", call="c"),
-            {"tools": {"x__ask_human": 1}, "asking": "c", "turned": True},
+            {"tools": {"x__ask_human": 1}, "asking": "it asks", "asking_call": "c", "turned": True},
         ),
         (
             Event(EventKind.TOOL_CALLED, tool="ask_human"),
-            {"tools": {"ask_human": 1}, "asking": "ask_human", "turned": True},
+            {"tools": {"ask_human": 1}, "asking": "it asks", "turned": True},
         ),
         (Event(EventKind.USAGE, usage=Usage(10, 2), aside=True), {"tokens": 12, "turned": True}),
         (
@@ -155,7 +155,7 @@ def test_a_request_that_is_told_of_piece_by_piece_counts_once() -> None:
     ],
 )
 def test_it_asks_until_that_call_ends(event: Event, asking: str | None) -> None:
-    assert fold(replace(BASE, asking="c"), event).asking == asking
+    assert fold(replace(BASE, asking="c", asking_call="c"), event).asking == asking
 
 
 def test_of_a_session_that_is_gone_on_with_only_what_is_new_counts() -> None:
@@ -205,3 +205,19 @@ def test_a_long_run_of_words_or_rubbish_becomes_one_event() -> None:
     assert condense(few) == few
     calls = [(Event(EventKind.TOOL_CALLED, tool="Bash"), n) for n in range(200)]
     assert condense(calls) == calls, "what an agent did is never left out"
+
+
+def test_an_agent_asks_from_the_call_of_its_tool_until_that_ends() -> None:
+    asks = fold(BASE, Event(EventKind.TOOL_CALLED, tool="mcp__x__ask_human", call="1", text="Which\n\x1b[31mone?"))
+    assert (asks.asking, asks.tools) == ("Which \N{REPLACEMENT CHARACTER}[31mone?", {"mcp__x__ask_human": 1})
+    beside = fold(asks, Event(EventKind.TOOL_CALLED, tool="Bash", call="2"))
+    beside = fold(beside, Event(EventKind.TOOL_ENDED, call="2"))
+    assert beside.asking == asks.asking
+    assert fold(beside, Event(EventKind.TOOL_ENDED, call="1")).asking is None
+    assert fold(beside, Event(EventKind.RESULT, ok=True)).asking is None
+    assert fold(BASE, Event(EventKind.TOOL_CALLED, tool="ask_human_not", call="1")).asking is None
+
+
+def test_a_printed_question_is_kept_whole() -> None:
+    assert fold(BASE, Event(EventKind.QUESTION, text="Which\none?")).question == "Which\none?"
+    assert fold(BASE, Event(EventKind.QUESTION)).question is None

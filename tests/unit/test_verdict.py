@@ -49,6 +49,13 @@ BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
             "the agent exited with 3: no credit",
         ),
         (Facts(Process("exited", signal=9), WORK), Ending.CRASHED, Verdict.RETRY, "the agent was ended by signal 9"),
+        (Facts(EXITED, WORK, PASSED, question="which?"), Ending.QUESTION, Verdict.ASKED, "which?"),
+        (
+            Facts(EXITED, NOTHING, question="which?", answered=True),
+            Ending.QUESTION,
+            Verdict.RETRY,
+            "it asked, and is answered: which?",
+        ),
         (Facts(Process("timed out", error="too long"), WORK), Ending.TIMED_OUT, Verdict.RETRY, "too long"),
         (Facts(Process("output limit", error="too much"), WORK), Ending.OUTPUT, Verdict.RETRY, "too much"),
         (Facts(Process("silent", error="silent for 20m"), WORK), Ending.SILENT, Verdict.RETRY, "silent for 20m"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from getpass import getuser
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, State
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
+from fleet.questions import file as questions
 from fleet.supervisor.choice import LOCK, attempt_directory, choose
 from fleet.tracker import Tracker
 
@@ -31,6 +32,7 @@ READABLE = {
     "events": "events.jsonl",
     "plan": "artifacts/PLAN_AND_STATUS.md",
     "knowledge": "artifacts/KNOWLEDGE.md",
+    "questions": "artifacts/Q&A.md",
     "receipt": "receipt.json",
     "stderr": "log.stderr",
 }
@@ -165,6 +167,9 @@ def show(desk: Desk, name: str) -> Shown:
 def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str = "") -> Row:
     running = last if last is not None and last.verdict is None else None
     alive = running is not None and _is_alive(attempt_directory(desk.home, running))
+    if running is not None and alive and running.asking is None:
+        artifacts = desk.home / "tasks" / task.id / "artifacts"
+        last = replace(running, asking=questions.waiting(artifacts, running.asked_before))
     told = tell(task, last, alive=alive, supervised=supervised)
     runs = _runs_with(desk, task, last, told.state)
     seen = last or NEVER

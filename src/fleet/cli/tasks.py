@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fleet.app.tasks import Desk, Shown
     from fleet.core.work import Attempt
 
-READABLE = ("log", "events", "plan", "knowledge", "receipt", "stderr")
 TOGETHER = ("tokens", "cost")  # limits of all attempts at a task together
+READABLE = ("log", "events", "plan", "knowledge", "questions", "receipt", "stderr")
 MOST_TEXT = 10 * 1024 * 1024
 
 
@@ -73,7 +73,7 @@ def add(
             talk("  no supervisor runs; start one: fleet run")
 
 
-def _desk() -> Desk:
+def open_desk() -> Desk:
     from fleet.app.tasks import Desk
 
     desk = Desk.open()
@@ -138,7 +138,7 @@ def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> No
     from fleet.app.tasks import rows
     from fleet.cli.table import print_live, print_tasks, terminal_height, terminal_width
 
-    desk = _desk()
+    desk = open_desk()
 
     def once() -> None:
         found = rows(desk, everything=everything)
@@ -167,7 +167,7 @@ def ready(limit: int | None, as_json: bool) -> None:
     """List the tasks that could start now, the most urgent first."""
     from fleet.app.tasks import ready as look
 
-    found = look(_desk(), limit)
+    found = look(open_desk(), limit)
     if as_json:
         data(found)
         return
@@ -184,7 +184,7 @@ def show(id: str, as_json: bool) -> None:
     """Show one task whole: what is wanted, what it runs with, and every attempt at it."""
     from fleet.app.tasks import show as look
 
-    shown = look(_desk(), id)
+    shown = look(open_desk(), id)
     if as_json:
         data(shown)
     else:
@@ -290,7 +290,7 @@ class TaskCommand(click.Command):
 def _running_now() -> list[tuple[str, str]]:
     from fleet.app.tasks import rows
 
-    found = [row for row in rows(_desk(), everything=False) if row.state.value in ("starting", "working")]
+    found = [row for row in rows(open_desk(), everything=False) if row.state.value in ("starting", "working")]
     return [(row.id, f"[{row.coder}/{row.model or 'its own'}] {clean(row.title, 60)}") for row in found]
 
 
@@ -299,10 +299,10 @@ def _running_now() -> list[tuple[str, str]]:
 @click.argument("what", type=click.Choice(READABLE))
 @click.option("--follow", "-f", is_flag=True, help="Go on as it grows.")
 def task(id: str, what: str, follow: bool) -> None:
-    """Read what a task left: its log, its events, the agent's plan and knowledge, its receipt, its stderr."""
+    """Read what a task left: its log and events, the agent's plan, knowledge and questions, its receipt, its stderr."""
     from fleet.app.tasks import content, is_going_on, readable
 
-    desk = _desk()
+    desk = open_desk()
     path = readable(desk, id, what)
     shown = 0
     while True:
@@ -335,7 +335,7 @@ def abort(id: str, as_json: bool) -> None:
     """
     from fleet.app.tasks import abort as end
 
-    done = end(_desk(), id)
+    done = end(open_desk(), id)
     data({"id": done.id, "state": "cancelled"}) if as_json else click.echo(f"Cancelled {done.id}")
 
 
@@ -346,7 +346,7 @@ def retry(id: str, as_json: bool) -> None:
     """Open a task again, with its failures forgotten."""
     from fleet.app.tasks import retry as again
 
-    opened = again(_desk(), id)
+    opened = again(open_desk(), id)
     data({"id": opened.id, "state": "open"}) if as_json else click.echo(f"Opened {opened.id}")
 
 
@@ -358,7 +358,7 @@ def comment(id: str, text: str, as_json: bool) -> None:
     """Write a comment on a task; `fleet show` prints it. Agents do not see it."""
     from fleet.app.tasks import comment as write
 
-    write(_desk(), id, text)
+    write(open_desk(), id, text)
     data({"id": id, "comment": text}) if as_json else click.echo(f"Commented on {id}")
 
 
@@ -370,7 +370,7 @@ def depend(id: str, on: str, as_json: bool) -> None:
     """Let the task ID wait until the task ON is done. A circle is refused."""
     from fleet.app.tasks import depend as wait
 
-    task = wait(_desk(), id, on)
+    task = wait(open_desk(), id, on)
     waits = ", ".join(task.waits_for) or "nothing, since that is done"
     data({"id": task.id, "waits_for": task.waits_for}) if as_json else click.echo(f"{task.id} waits for {waits}")
 
@@ -383,5 +383,5 @@ def block(id: str, reason: str, as_json: bool) -> None:
     """Set a task aside that nobody works on, until `fleet retry` opens it again."""
     from fleet.app.tasks import block as set_aside
 
-    task = set_aside(_desk(), id, reason)
+    task = set_aside(open_desk(), id, reason)
     data({"id": task.id, "state": "blocked"}) if as_json else click.echo(f"Set aside {task.id}")

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from math import ceil
 
-from fleet.coders.base import LARGER, MILLION, Can, Coder, Command, Job, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, LARGER, MILLION, Can, Coder, Command, Job, checked
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -32,7 +32,7 @@ OPTIONS = (
 BEGIN = "Now begin."
 SMALLEST = 10_000  # parts of a US dollar
 SYNTHETIC = "<synthetic>"  # the model of the messages Claude Code writes itself, about an error
-CAN = Can(resume=True, usage=True, cost=True, budget=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True, budget=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Claude:
         model = () if job.model is None else (f"--model={job.model}",)
         resume = () if job.session is None else (f"--resume={job.session}",)
         budget = () if job.budget is None else (f"--max-budget-usd={_upwards(job.budget):.4f}",)
-        return Command(("claude", *OPTIONS, *model, *resume, *budget, *job.args), stdin=message(job.prompt))
+        argv = ("claude", *OPTIONS, *_asking(job), *model, *resume, *budget, *job.args)
+        return Command(argv, stdin=message(job.prompt))
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
@@ -57,6 +58,16 @@ class Claude:
 def _upwards(budget: float) -> float:
     """A budget that Claude Code takes, and that is not spent before ours is."""
     return max(1, ceil(budget * SMALLEST)) / SMALLEST
+
+
+def _asking(job: Job) -> tuple[str, ...]:
+    """The server that asks a person, beside the user's own. Its tool is loaded at once, not searched for first."""
+    if not job.ask:
+        return ()
+    command, *args = job.ask
+    wait = round(1000 * (job.ask_wait + ASK_GRACE))
+    server = {"type": "stdio", "command": command, "args": args, "timeout": wait, "alwaysLoad": True}
+    return (f"--mcp-config={json.dumps({'mcpServers': {ASK_SERVER: server}})}",)
 
 
 def message(prompt: str) -> str:

@@ -7,15 +7,15 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.coders.base import Can, Coder, Command, Job, checked
-from fleet.coders.stream import Fields, count, dumped, fields, items, other, parse, session, short, strange, word
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Coder, Command, Job, checked
+from fleet.coders.stream import Fields, brief, count, dumped, fields, items, other, parse, session, short, strange, word
 from fleet.core.work import Event, EventKind, Usage, Window
 
 OPTIONS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 STDIN = "-"
 STATUS = re.compile(r"status:? (401|403|429|5\d\d)\b")
 USED_UP = re.compile(r"hit your usage limit|usage_limit_reached")
-CAN = Can(resume=True)
+CAN = Can(resume=True, ask=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Codex:
         job = checked(job)
         model = () if job.model is None else (f"--model={job.model}",)
         verb, what = (("resume",), (job.session,)) if job.session is not None else ((), ())
-        options = (*OPTIONS, *_trust(job.cwd), *model, *job.args)
+        options = (*OPTIONS, *_trust(job.cwd), *_asking(job), *model, *job.args)
         return Command(("codex", "exec", *verb, *options, "--", *what, STDIN), stdin=job.prompt)
 
     def read(self, line: bytes) -> list[Event]:
@@ -42,6 +42,15 @@ class Codex:
 def _trust(cwd: Path) -> tuple[str, str]:
     """Answer on the command line what Codex would else write down for itself in the user's own settings."""
     return ("-c", f'projects={{{json.dumps(str(cwd), ensure_ascii=False)}={{trust_level="trusted"}}}}')
+
+
+def _asking(job: Job) -> tuple[str, ...]:
+    """The server that asks a person, beside the user's own."""
+    if not job.ask:
+        return ()
+    command, *args = (json.dumps(word, ensure_ascii=False) for word in job.ask)
+    times = f"startup_timeout_sec={ASK_GRACE:.0f}, tool_timeout_sec={job.ask_wait + ASK_GRACE:.0f}"
+    return ("-c", f"mcp_servers.{ASK_SERVER}={{command={command}, args=[{', '.join(args)}], {times}}}")
 
 
 def read(line: bytes) -> list[Event]:
@@ -90,9 +99,15 @@ def _called(item: Fields, kind: str) -> Event:
 
 def _ended(item: Fields, kind: str) -> Event:
     """A call that ended. Some (file changes, in older versions) are told of only now: their name is here too."""
-    text = word(item.get("aggregated_output")) or _message(item.get("error")) or _asked(item)
+    text = word(item.get("aggregated_output")) or _message(item.get("error")) or _told(item) or _asked(item)
     ok = item.get("status") != "failed" and item.get("status") != "declined"
     return Event(EventKind.TOOL_ENDED, text=text, tool=_tool(item, kind), call=word(item.get("id")), ok=ok)
+
+
+def _told(item: Fields) -> str | None:
+    """What the tool of an MCP server answered."""
+    parts = [word(part.get("text")) for part in items(fields(item.get("result")).get("content"))]
+    return word("\n".join(part for part in parts if part))
 
 
 def _tool(item: Fields, kind: str) -> str:
@@ -111,7 +126,7 @@ def _asked(item: Fields) -> str | None:
         or word(item.get("query"))
         or word("\n".join(changes))
         or word(item.get("prompt"))
-        or (dumped(arguments) if arguments else None)
+        or (brief(arguments) if arguments else None)
     )
 
 

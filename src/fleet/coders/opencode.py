@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
-from fleet.coders.base import Can, Coder, Command, Job, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Coder, Command, Job, checked
 from fleet.coders.stream import Fields, brief, count, dollars, dumped, fields, other, parse, session, strange, word
 from fleet.core.work import Event, EventKind, Usage
 
 # `--auto` allows what would be asked, in subagents too, and leaves what the user forbade forbidden; permissions in the
 # environment (OPENCODE_PERMISSION) would undo the user's own.
 OPTIONS = ("--format", "json", "--auto")
-CAN = Can(resume=True, usage=True, cost=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,19 @@ class OpenCode:
         job = checked(job)
         model = () if job.model is None else (f"--model={job.model}",)
         resume = () if job.session is None else (f"--session={job.session}",)
-        return Command(("opencode", "run", *OPTIONS, *model, *resume, *job.args), stdin=job.prompt)
+        return Command(("opencode", "run", *OPTIONS, *model, *resume, *job.args), stdin=job.prompt, env=_asking(job))
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
+
+
+def _asking(job: Job) -> dict[str, str]:
+    """The server that asks a person. OpenCode adds what this variable holds to the user's own settings."""
+    if not job.ask:
+        return {}
+    wait = round(1000 * (job.ask_wait + ASK_GRACE))
+    server = {"type": "local", "command": job.ask, "enabled": True, "timeout": wait}
+    return {"OPENCODE_CONFIG_CONTENT": json.dumps({"mcp": {ASK_SERVER: server}})}
 
 
 def read(line: bytes) -> list[Event]:

@@ -53,6 +53,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     min_free_disk: int
     dead_man: float
     backoff: float
+    ask_wait: float
     limits: Limits
     concurrent: Concurrent
     ageing: float
@@ -237,6 +238,7 @@ def _runtime(file: RuntimeFile) -> Runtime:
         min_free_disk=size(file.min_free_disk),
         dead_man=seconds(file.dead_man),
         backoff=seconds(file.backoff),
+        ask_wait=seconds(file.ask_wait),
         limits=_limits(file.limits),
         concurrent=file.concurrent,
         ageing=seconds(file.ageing),

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from fleet.config.shape import Part
-from fleet.config.units import Attempts, Dollars, Duration, Pause, Room, Silence, Size, Tokens
+from fleet.config.units import Attempts, Dollars, Duration, Pause, Room, Silence, Size, Tokens, Wait
 from fleet.core.text import has_controls
 
 BUILT_IN = (
@@ -200,6 +200,9 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
     agent_memory_max: Annotated[
         Room, _says("What one agent's processes may use together, kept by the kernel where systemd runs. 0: no limit.")
     ] = 0
+    ask_wait: Annotated[
+        Wait, _says("How long an agent that asks waits for the answer before it ends. 0s: it ends at once.")
+    ] = "15m"
     limits: MachineLimits = MachineLimits()
     concurrent: Concurrent = Concurrent()
     coders: Annotated[dict[str, CoderSettings], _says("Agent CLIs, by name.")] = field(default_factory=dict)

@@ -15,7 +15,7 @@ DOLLARS = re.compile(rf"\$?{NUMBER}\Z")
 NONE = "none"
 UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 BINARY = {"ki": 1024, "mi": 1024**2, "gi": 1024**3, "ti": 1024**4}
-SHORTEST, LONGEST, LONGEST_PAUSE = 0.1, 30 * 86_400, 600
+SHORTEST, LONGEST, LONGEST_PAUSE, LONGEST_WAIT = 0.1, 30 * 86_400, 600, 86_400
 SMALLEST, LARGEST = 1000, 10**15
 MOST_TOKENS, MOST_DOLLARS = 10**12, 10**6
 
@@ -118,6 +118,10 @@ def _pause(written: str) -> str:
     return _within(written, seconds(written), 0, LONGEST_PAUSE, "0s", "10min")
 
 
+def _wait(written: str) -> str:
+    return _within(written, seconds(written), 0, LONGEST_WAIT, "0s", "24h")
+
+
 def _size(written: str) -> str:
     return _within(written, size(written), SMALLEST, LARGEST, "1kB", "1000TB")
 
@@ -149,6 +153,7 @@ def _text(check: object) -> Meta:
 
 Duration = Annotated[float, Meta(ge=SHORTEST, le=LONGEST)] | Annotated[str, _text(_duration)]
 Pause = Annotated[float, Meta(ge=0, le=LONGEST_PAUSE)] | Annotated[str, _text(_pause)]
+Wait = Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] | Annotated[str, _text(_wait)]
 Size = Annotated[int, Meta(ge=SMALLEST, le=LARGEST)] | Annotated[str, _text(_size)]
 Room = Annotated[int, Meta(ge=0, le=LARGEST)] | Annotated[str, _text(_room)]
 Silence = Annotated[float, Meta(ge=0, le=LONGEST)] | Annotated[str, _text(_silence)]

@@ -35,8 +35,9 @@ def _running(task: Task, attempt: Attempt, alive: bool, supervised: bool) -> Tol
     nobody = "" if supervised else "no supervisor runs"
     if alive:
         state = State.WORKING if attempt.events else State.STARTING
+        asks = f"waits for an answer: {attempt.asking}" if attempt.asking else ""
         notes = "its session writes its notes" if attempt.handover == "begun" else ""
-        return Told(state, _join(attempt.cause, notes, nobody))
+        return Told(state, _join(asks, attempt.cause, notes, nobody))
     if attempt.started is None:
         return Told(State.STARTING if supervised else State.OPEN, _join("being prepared", nobody))
     if supervised:

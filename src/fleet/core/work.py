@@ -172,13 +172,16 @@ class Attempt:
     context_limit: int | None = None
     context_from: str | None = None  # according to whom
     handover: str | None = None  # what became of the turn in which a full session writes its notes
-    asking: str | None = None  # the call by which it asks a person, and waits
     cost: float | None = None
     tools: dict[str, int] = field(default_factory=dict)
     limits: Limits | None = None
     origins: dict[str, str] = field(default_factory=dict)  # who set each limit
     finished: bool = False  # the agent says that its turn is over
     error: str | None = None  # what the agent itself reported as its failure
+    asking: str | None = None  # what it asks a person, while its call of the tool `ask_human` is open
+    asking_call: str | None = None  # that call, by the agent's own name for it
+    question: str | None = None  # what it asked in its output, for an answer after its end
+    asked_before: int = 0  # how many questions its task's Q&A.md held when it began
     spec: Spec | None = None  # the task's spec, as it was before the agent ran
     checks: int = 0  # how many runs of the check were begun
     offset: int = 0  # how much of the agent's output these figures cover

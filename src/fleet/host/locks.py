@@ -14,14 +14,14 @@ from fleet.host.files import private_dir
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
-def take(path: Path) -> int | None:
-    """Lock a file and give its descriptor, or None when another process has it.
+def take(path: Path, patience: float = 0.2) -> int | None:
+    """Lock a file and give its descriptor, or None when another process has it for so many seconds.
 
     A child that inherits the descriptor keeps the lock for as long as it lives, whatever becomes of us.
     """
     private_dir(path.parent)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    for _ in range(10):  # somebody who only looks holds it for a moment
+    for _ in range(max(1, round(patience / 0.02))):  # somebody who only looks holds it for a moment
         if _flock(fd, fcntl.LOCK_EX):
             return fd
         time.sleep(0.02)

@@ -16,6 +16,7 @@ from fleet.core import FleetError, Unavailable
 from fleet.core.work import Attempt, Event
 from fleet.evidence.journal import Journal
 from fleet.supervisor.aside import aside
+from fleet.supervisor.asked import waits
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import Reached, Spent, full, overspent, silent, spent, unkept
 from fleet.supervisor.provider import hear
@@ -53,7 +54,9 @@ async def follow(house: House, attempt: Attempt, hold: keeper.Hold, know: Callab
                 attempt = await _keep_within(house, attempt, hold, _reached(house, attempt, before))
                 know(attempt)
                 unsaved = True
-            lives = over or news or transcript.reach != reached or attempt.asking is not None
+            lives = bool(over or news or transcript.reach != reached)
+            if not lives and clock() >= quiet.at:
+                lives = await aside(waits, house, attempt)
             if quiet.ends(clock(), heard=lives):
                 attempt = await _keep_within(house, attempt, hold, silent(attempt, limits.silence or 0))
                 know(attempt)

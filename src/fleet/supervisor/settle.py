@@ -10,27 +10,29 @@ from fleet.core import FleetError, NotFound
 from fleet.core.task import Status, is_cancelled
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence import ledger
-from fleet.evidence.receipt import QUESTIONS, Process, Receipt, save
+from fleet.evidence.receipt import Process, Receipt, save
 from fleet.host import files
+from fleet.supervisor import asked
 from fleet.supervisor.house import House
-from fleet.supervisor.verdict import Facts, judge, last_question
+from fleet.supervisor.verdict import Facts, judge
 
 STDERR = 1024 * 1024
-LONGEST_QUESTIONS = 1024 * 1024
 
 
 def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
     """The attempt with its verdict."""
     earlier = house.earlier(attempt)
+    left = asked.look(house, attempt, receipt)
     judged = judge(
         Facts(
             process=_believed(house, attempt, receipt),
             result=receipt.result if receipt else None,
             check=receipt.check if receipt else None,
             error=attempt.error,
-            question=_question(house, attempt, receipt),
             limited=attempt.limited,
             status=attempt.status,
+            question=left.question,
+            answered=left.answered,
             failures=ledger.failures(earlier),
             lost=ledger.lost(earlier),
             attempts=(attempt.limits or house.runtime.limits).attempts,
@@ -45,14 +47,6 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
         retry_after=judged.retry_after,
         ended=attempt.ended or house.now(),
     )
-
-
-def _question(house: House, attempt: Attempt, receipt: Receipt | None) -> str | None:
-    """What the agent asked in this attempt: the last question in its Q&A.md."""
-    if receipt is None or QUESTIONS not in (receipt.result.artifacts or ()):
-        return None
-    text = files.read_end(house.artifacts(attempt.task) / QUESTIONS, LONGEST_QUESTIONS) or b""
-    return last_question(text.decode(errors="replace"))
 
 
 def _believed(house: House, attempt: Attempt, receipt: Receipt | None) -> Process:
@@ -108,10 +102,20 @@ def tell(house: House, attempt: Attempt) -> None:
             pass  # whoever cancelled it has closed it
         case Verdict.ASKED:
             desk.block(task, f"QUESTION: {attempt.cause}")
+            if asked.is_answered(house, attempt):  # since we looked, by somebody who took the agent for alive
+                _unblock(house, task)
         case Verdict.RETRY:
             desk.release(task, f"attempt {attempt.number}: {attempt.cause}")
+            if attempt.ending is Ending.QUESTION:
+                _unblock(house, task)
         case _:
             desk.block(task, f"{attempt.verdict}: {attempt.cause}")
+
+
+def _unblock(house: House, task: str) -> None:
+    """Open a task that waited for an answer, whoever blocked it: an agent may have done so itself, through bd."""
+    if house.tracker.get(task).status is Status.BLOCKED:
+        house.tracker.open(task)
 
 
 def publish(house: House, final: Receipt) -> None:

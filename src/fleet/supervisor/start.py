@@ -13,6 +13,7 @@ from fleet.core.task import Task
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import PROVIDERS
 from fleet.host import machine
+from fleet.supervisor import asked
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
@@ -26,17 +27,21 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     account = house.runtime.accounts.get(attempt.account)
     earlier = house.earlier(attempt)
     session = session_of(attempt, earlier) if coder.can.resume else None
-    prompt = _prompt(house, task, attempt, earlier, session)
-    args = declared.args if declared else ()
+    ask = asked.command(house, attempt) if coder.can.ask else ()
+    prompt = _prompt(house, task, attempt, earlier, session, can_ask=bool(ask))
+    args = tuple(declared.args) if declared else ()
     limits = attempt.limits or house.runtime.limits
     budget = left(limits, spent(earlier)) if coder.can.budget else None
-    command = coder.command(Job(prompt, Path(attempt.cwd), attempt.model, session, tuple(args), budget=budget))
+    job = Job(prompt, Path(attempt.cwd), attempt.model, session, args, ask, house.runtime.ask_wait, budget)
+    command = coder.command(job)
+    passed = (*(declared.pass_env if declared else ()), *(account.pass_env if account else ()))
+    own = {name: value for name, value in command.env.items() if name not in passed or name not in house.environment}
     begun = keeper.Start(
         argv=_fenced(house, attempt, command.argv),
         env=agent_environment(
             house.environment,
-            (*(declared.pass_env if declared else ()), *(account.pass_env if account else ())),
-            dict(command.env) | (dict(declared.env) if declared else {}) | _chosen(account),
+            passed,
+            own | (dict(declared.env) if declared else {}) | _chosen(account),
             told(house, attempt),
         ),
         cwd=Path(attempt.cwd),
@@ -110,10 +115,14 @@ def resuming(attempt: Attempt, earlier: list[Attempt], session: str | None) -> A
     )
 
 
-def _prompt(house: House, task: Task, attempt: Attempt, earlier: list[Attempt], session: str | None) -> str:
+def _prompt(
+    house: House, task: Task, attempt: Attempt, earlier: list[Attempt], session: str | None, *, can_ask: bool
+) -> str:
     previous = earlier[-1].cause if earlier and earlier[-1].verdict in (Verdict.RETRY, Verdict.REFUSED) else None
+    answers = asked.answers(house, earlier)
     if session is not None:
-        return instructions.again(previous or "a person opened the task again", attempt=attempt.id)
+        reason = "a person has answered its question" if answers else "a person opened the task again"
+        return instructions.again(previous or reason, attempt=attempt.id, answers=answers)
     return instructions.prompt(
         task=task,
         spec_cwd=Path(attempt.cwd),
@@ -121,4 +130,6 @@ def _prompt(house: House, task: Task, attempt: Attempt, earlier: list[Attempt], 
         attempt=attempt.id,
         previous=previous,
         goes_on=bool(earlier) and earlier[-1].ending is Ending.CONTEXT,
+        answers=answers,
+        can_ask=can_ask,
     )

@@ -15,10 +15,10 @@ from fleet.host import files
 
 CHUNK = 256 * 1024
 MOST_LINES = 500
+ASK = "ask_human"  # how the name of the tool ends, whatever an agent CLI puts before it
 CHATTER = {EventKind.SAID, EventKind.OTHER}
 LONG_RUN, ENDS = 50, 5
 RECENT = 8  # requests; as many as subagents may be told of side by side
-ASKS = "ask_human"  # what the tool is called by which an agent asks a person, whatever stands before it
 Told = tuple[Event, int]  # an event, and the offset behind the line that it was in
 LONGEST = 8 * 1024 * 1024  # the keeper cuts lines far shorter; this only bounds what we hold in memory
 
@@ -107,12 +107,12 @@ def fold(known: Attempt, event: Event) -> Attempt:
             )
         case EventKind.TOOL_CALLED:
             name = clean(event.tool or "unknown", 80)
-            asking = event.call or name if name.endswith(ASKS) else known.asking
-            return replace(
-                known, finished=False, asking=asking, tools=known.tools | {name: known.tools.get(name, 0) + 1}
-            )
-        case EventKind.TOOL_ENDED if known.asking is not None and event.call in (known.asking, None):
-            return replace(known, asking=None)
+            called = replace(known, finished=False, tools=known.tools | {name: known.tools.get(name, 0) + 1})
+            return _asks(called, event) if name.endswith(ASK) else called
+        case EventKind.TOOL_ENDED if known.asking is not None and event.call == known.asking_call:
+            return replace(known, asking=None, asking_call=None)
+        case EventKind.QUESTION if event.text:
+            return replace(known, question=event.text)
         case EventKind.USAGE:
             return _used(known, event)
         case EventKind.RESULT:
@@ -132,6 +132,11 @@ def _provider(known: Attempt, event: Event) -> Attempt:
     if event.kind in TURNS and not known.turned:
         known = replace(known, turned=True)
     return known
+
+
+def _asks(attempt: Attempt, event: Event) -> Attempt:
+    """The agent waits for a person, from now until this call ends. Who knows that can tell it from one that hangs."""
+    return replace(attempt, asking=clean(" ".join((event.text or "it asks").split()), 300), asking_call=event.call)
 
 
 def _used(attempt: Attempt, event: Event) -> Attempt:
@@ -174,12 +179,13 @@ def _result(attempt: Attempt, event: Event) -> Attempt:
         attempt,
         finished=True,
         error=failed,
+        asking=None,
+        asking_call=None,
         session=event.session or attempt.session,
         session_tokens=event.total.total if event.total else attempt.session_tokens,
         session_cost=event.cost if event.cost is not None else attempt.session_cost,
         tokens=_tokens(attempt, event),
         cost=max(0.0, event.cost - attempt.cost_before) if event.cost is not None else attempt.cost,
-        asking=None,
         **_context(event),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.core.text import clean
 from fleet.core.work import Ending, Verdict
 from fleet.evidence.receipt import Check, Process, Result
 
@@ -24,6 +23,7 @@ class Facts:
     question: str | None = None
     limited: bool = False  # the agent says that a window of the provider's is used up
     status: int | None = None  # what the provider last refused a request with
+    answered: bool = False  # that question, since the agent ended
     failures: int = 0  # in a row, before this one
     lost: int = 0  # in a row, before this one
     attempts: int = 3
@@ -48,7 +48,7 @@ def judge(facts: Facts) -> Judged:
         case Ending.CANCELLED:
             return Judged(ending, Verdict.CANCELLED, cause)
         case Ending.QUESTION:
-            return Judged(ending, Verdict.ASKED, cause)
+            return _nobodys_fault(facts, ending, cause) if facts.answered else Judged(ending, Verdict.ASKED, cause)
         case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT | Ending.RATE_LIMITED | Ending.TURNED_AWAY:
             return _nobodys_fault(facts, ending, cause)
         case Ending.NOT_STARTED | Ending.TOKENS | Ending.COST:
@@ -67,7 +67,7 @@ def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
         return Judged(ending, Verdict.RETRY, cause, REFUSED_PAUSE if ending is Ending.TURNED_AWAY else 0.0)
     if facts.lost + 1 >= MOST_LOST:
         return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
-    again = facts.lost > 0 and ending is not Ending.CONTEXT
+    again = facts.lost > 0 and ending not in (Ending.CONTEXT, Ending.QUESTION)
     return Judged(ending, Verdict.RETRY, cause, wait(facts.lost - 1, facts.backoff) if again else 0.0)
 
 
@@ -96,7 +96,7 @@ def _exited(facts: Facts) -> tuple[Ending, str]:
     if facts.process.signal is not None or facts.process.code != 0 or facts.error is not None:
         return _crashed(facts)
     if facts.question is not None:
-        return Ending.QUESTION, facts.question
+        return Ending.QUESTION, f"it asked, and is answered: {facts.question}" if facts.answered else facts.question
     if facts.result is not None and facts.result.effect is False:
         return Ending.NO_EFFECT, f"the agent exited with 0 and {_amiss(facts.result)}"
     if facts.check is not None and facts.check.lost:
@@ -123,16 +123,6 @@ def _crashed(facts: Facts) -> tuple[Ending, str]:
 def is_refusal(status: int | None) -> bool:
     """Whether a provider's answer says nothing about the work: not allowed in, too much, or out of order."""
     return status is not None and (status in (401, 403, 429) or 500 <= status < 600)
-
-
-def last_question(text: str) -> str | None:
-    """The last `## Q:` of a Q&A.md that has no `## A:` below it."""
-    asked, _, rest = text.rpartition("## Q:")
-    if not asked and not text.startswith("## Q:"):
-        return None
-    if "## A:" in rest:
-        return None
-    return clean(" ".join(rest.split()), 300) or "it asks, and does not say what"
 
 
 def done(result: Result | None) -> str:
