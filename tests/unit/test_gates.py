@@ -73,9 +73,9 @@ MINE = Standing("claude", "mine")
 
 
 def test_a_window_that_is_used_up_closes_its_account_until_it_resets() -> None:
-    heard = accounts.hear(MINE, Window("five_hour", 80.0, NOW + 3600), NOW)
+    heard = accounts.hear(MINE, [Window("five_hour", 80.0, NOW + 3600)], NOW)
     assert heard.closed(NOW) is None
-    heard = accounts.hear(heard, Window("five_hour", 100.0, NOW + 3600, True), NOW)
+    heard = accounts.hear(heard, [Window("five_hour", 100.0, NOW + 3600, True)], NOW)
     assert heard.closed(NOW) == Closed("claude (mine): five_hour limit reached", NOW + 3600)
     assert heard.closed(NOW + 3600) is None, "all at once: the provider said when"
     assert not heard.probing
@@ -84,11 +84,20 @@ def test_a_window_that_is_used_up_closes_its_account_until_it_resets() -> None:
 
 @pytest.mark.parametrize("resets", [None, NOW - 1, NOW + 60 * 86400, 5.0])
 def test_a_reset_that_cannot_be_is_not_believed(resets: float | None) -> None:
-    heard = accounts.hear(MINE, Window("weekly", None, resets, True), NOW)
+    heard = accounts.hear(MINE, [Window("weekly", None, resets, True)], NOW)
     closed = heard.closed(NOW)
     assert closed is not None
     assert closed.until == NOW + accounts.UNKNOWN_RESET
     assert heard.probing, "and then one goes first"
+
+
+def test_a_heap_of_windows_is_kept_to_the_last_few_and_a_person_may_open_an_account() -> None:
+    heap = [Window(f"w{n}\x1b" + "x" * 100, 1.0, None, exhausted=n == 999) for n in range(1000)]
+    heard = accounts.hear(accounts.hear(MINE, heap, NOW), heap, NOW)
+    assert len(heard.windows) == accounts.MOST_WINDOWS
+    assert max(map(len, heard.windows)) <= 40
+    assert heard.closed(NOW) is not None
+    assert accounts.reopen(heard).closed(NOW) is None
 
 
 def test_three_refusals_in_a_minute_are_a_storm_and_one_goes_first_after_it() -> None:
@@ -107,7 +116,7 @@ def test_three_refusals_in_a_minute_are_a_storm_and_one_goes_first_after_it() ->
 
 
 def test_what_is_known_of_accounts_outlives_us(tmp_path: Path) -> None:
-    Book(tmp_path).change("claude", "mine", partial(accounts.hear, window=Window("weekly", 9.0, NOW), now=NOW))
+    Book(tmp_path).change("claude", "mine", partial(accounts.hear, windows=[Window("weekly", 9.0, NOW)], now=NOW))
     Book(tmp_path).change("codex", "", accounts.work)
     assert [one.who for one in Book(tmp_path).all()] == ["claude (mine)"], "nothing new is not written down"
     assert Book(tmp_path).all()[0].windows == {"weekly": Window("weekly", 9.0, NOW)}
@@ -258,6 +267,6 @@ def _turn(work: Work, standing: dict[str, Standing], provider: Provider, now: fl
         error="refused",
     )
     if isinstance(answer, Window):
-        standing[attempt.account] = accounts.hear(mine, answer, now)
+        standing[attempt.account] = accounts.hear(mine, [answer], now)
     else:
         standing[attempt.account] = accounts.refuse(mine, status, now)

@@ -10,7 +10,7 @@ from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.config import runtime as settings
 from fleet.core import BadConfig
 from fleet.core.text import clean, has_controls, nearest
-from fleet.gates import Book, Pause, Pauses, Scope, Standing
+from fleet.gates import Book, Pause, Pauses, Scope, Standing, accounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,29 @@ def pause(coder: str | None, project: Path | None, reason: str) -> Pause:
     return made
 
 
-def resume(coder: str | None, project: Path | None) -> tuple[Scope, str, int]:
-    """Let what is named go on, or everything; how many pauses were ended."""
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What goes on: how many pauses were ended, and which accounts of a provider are open again."""
+
+    name: str
+    ended: int
+    reopened: tuple[str, ...]
+
+
+def resume(coder: str | None, project: Path | None) -> Resumed:
+    """Let what is named go on, or everything: what people paused, and what a provider's word closed."""
     home = ensure_home()
     scope = _scope(coder, project)
     name = coder or (str(project.absolute()) if project else "")
     ended = Pauses(home).resume(scope, name)
+    reopened = () if scope is Scope.PROJECT else _reopen(Book(home), coder)
     wake(home)
-    return scope, name, ended
+    return Resumed(name, ended, reopened)
+
+
+def _reopen(book: Book, coder: str | None) -> tuple[str, ...]:
+    closed = [one for one in book.all() if coder in (None, one.coder) and one.closed(time.time())]
+    return tuple(book.change(one.coder, one.account, accounts.reopen).who for one in closed)
 
 
 def paused() -> list[Pause]:

@@ -39,16 +39,19 @@ def pause(coder: str | None, project: Path | None, reason: str, as_json: bool) -
 @project_option
 @json_option
 def resume(coder: str | None, project: Path | None, as_json: bool) -> None:
-    """Let tasks start again. Without an option, whatever was paused."""
+    """Let tasks start again. Without an option, whatever was paused; accounts that a provider closed are tried anew."""
     from fleet.app.gates import paused
     from fleet.app.gates import resume as go_on
 
-    _, name, ended = go_on(coder, project)
+    done = go_on(coder, project)
     if as_json:
-        data(paused())
+        data(done)
         return
-    what = clean(name, 500) or "Everything"
-    click.echo(f"{what} goes on." if ended else f"Nothing was paused{f' for {what}' if name else ''}.")
+    what = clean(done.name, 500) or "Everything"
+    if done.ended or not done.reopened:
+        click.echo(f"{what} goes on." if done.ended else f"Nothing was paused{f' for {what}' if done.name else ''}.")
+    for account in done.reopened:
+        click.echo(f"{clean(account)} is tried again.")
     for left in paused():
         talk(f"  still paused: {clean(left.name, 500) or 'everything'}")
 

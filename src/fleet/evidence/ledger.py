@@ -118,10 +118,12 @@ def failures(attempts: Iterable[Attempt]) -> int:
 
 
 def lost(attempts: Iterable[Attempt]) -> int:
-    """How many times in a row an attempt ended that was nobody's failure; a provider's gate has a count of its own."""
+    """How many times in a row an attempt ended that was nobody's failure; one that a provider never let in
+    cost nothing, and its account's gate has a count of its own.
+    """
     count = 0
     for attempt in attempts:
-        if attempt.ending in PROVIDERS:
+        if attempt.ending is Ending.RATE_LIMITED or (attempt.ending is Ending.TURNED_AWAY and not attempt.turned):
             continue
         count = count + 1 if attempt.verdict is Verdict.RETRY and not attempt.counts and not attempt.forgiven else 0
     return count

@@ -6,7 +6,7 @@ away, is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -65,19 +65,29 @@ class Standing:
         return f"{self.coder} ({self.account})" if self.account else self.coder
 
 
-def hear(known: Standing, window: Window, now: float) -> Standing:
-    """An agent told of a window. One that is used up closes the account until it resets."""
-    name = clean(window.name, 40)
-    windows = known.windows | {name: replace(window, name=name)}
-    heard = replace(known, windows=dict(list(windows.items())[-MOST_WINDOWS:]), told=now)
+def hear(known: Standing, windows: Iterable[Window], now: float) -> Standing:
+    """An agent told of some windows. One that is used up closes the account until it resets."""
+    for window in list(windows)[-MOST_WINDOWS:]:
+        known = _hear(known, replace(window, name=clean(window.name, 40)), now)
+    return known
+
+
+def _hear(known: Standing, window: Window, now: float) -> Standing:
+    others = {name: one for name, one in known.windows.items() if name != window.name}
+    kept = dict([*list(others.items())[1 - MOST_WINDOWS :], (window.name, window)])
+    heard = replace(known, windows=kept, told=now)
     if not window.exhausted:
         return heard
     reset = _believable(window.resets, now)
     if reset is None:
-        return replace(
-            heard, closed_until=now + UNKNOWN_RESET, cause=f"{name} limit reached, reset unknown", probing=True
-        )
-    return replace(heard, closed_until=max(known.closed_until, reset), cause=f"{name} limit reached")
+        cause = f"{window.name} limit reached, reset unknown"
+        return replace(heard, closed_until=now + UNKNOWN_RESET, cause=cause, probing=True)
+    return replace(heard, closed_until=max(known.closed_until, reset), cause=f"{window.name} limit reached")
+
+
+def reopen(known: Standing) -> Standing:
+    """A person says that it may be tried again, whatever was said of it."""
+    return replace(known, refusals=(), pauses=0, probing=False, closed_until=0.0, cause="")
 
 
 def refuse(known: Standing, status: int, now: float) -> Standing:

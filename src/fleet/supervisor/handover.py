@@ -79,8 +79,8 @@ def _start(house: House, attempt: Attempt) -> keeper.Start:
     command, (_, begun) = coder.command(job), start(house, attempt, house.tracker.get(attempt.task))
     return replace(
         begun,
-        argv=command.argv,
-        env={**begun.env, **command.env},
+        argv=fenced(house, attempt, command.argv),
+        env={**command.env, **begun.env},
         stdin=command.stdin,
         timeout=min(SECONDS, limits.timeout),
         output=min(OUTPUT, limits.output),

@@ -16,9 +16,10 @@ def hear(house: House, before: Attempt, after: Attempt, events: Sequence[Event])
     """While it works: windows that the agent told of, and that a model answered. Nothing stops for want of a note."""
     book, now = Book(house.home), house.now()
     with suppress(Unavailable):
-        for window in [event.window for event in events if event.window is not None]:
-            known = book.change(after.coder, after.account, partial(accounts.hear, window=window, now=now))
-            if window.exhausted:
+        windows = {event.window.name: event.window for event in events if event.window is not None}
+        if windows:
+            known = book.change(after.coder, after.account, partial(accounts.hear, windows=windows.values(), now=now))
+            if after.limited and not before.limited:
                 _say(house, after, known, now)
         if after.turned and not before.turned:
             book.change(after.coder, after.account, accounts.work)

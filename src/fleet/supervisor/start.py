@@ -37,7 +37,7 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     passed = (*(declared.pass_env if declared else ()), *(account.pass_env if account else ()))
     own = {name: value for name, value in command.env.items() if name not in passed or name not in house.environment}
     begun = keeper.Start(
-        argv=_fenced(house, attempt, command.argv),
+        argv=fenced(house, attempt, command.argv),
         env=agent_environment(
             house.environment,
             passed,
@@ -54,7 +54,7 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     return resuming(attempt, earlier, session), begun
 
 
-def _fenced(house: House, attempt: Attempt, argv: tuple[str, ...]) -> tuple[str, ...]:
+def fenced(house: House, attempt: Attempt, argv: tuple[str, ...]) -> tuple[str, ...]:
     """The command in a control group with a limit on its memory, if one is set; where there is none to be had, it is
     started without, and that is said.
     """

@@ -63,10 +63,12 @@ def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
     """Try again without counting it: at once the first time, since twice in a row may be a broken machine. What a
     provider turned away is held back by its account's gate, for as long as that takes.
     """
-    if ending in (Ending.RATE_LIMITED, Ending.TURNED_AWAY):
-        return Judged(ending, Verdict.RETRY, cause, REFUSED_PAUSE if ending is Ending.TURNED_AWAY else 0.0)
+    if ending is Ending.RATE_LIMITED:
+        return Judged(ending, Verdict.RETRY, cause)
     if facts.lost + 1 >= MOST_LOST:
         return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
+    if ending is Ending.TURNED_AWAY:
+        return Judged(ending, Verdict.RETRY, cause, REFUSED_PAUSE)
     again = facts.lost > 0 and ending not in (Ending.CONTEXT, Ending.QUESTION)
     return Judged(ending, Verdict.RETRY, cause, wait(facts.lost - 1, facts.backoff) if again else 0.0)
 
