@@ -18,7 +18,7 @@ from fleet.supervisor.aside import aside
 from fleet.supervisor.follow import Overdue, Quiet, heard, note, reader
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import left, overspent, spent
-from fleet.supervisor.start import marks, start
+from fleet.supervisor.start import fenced, marks, start
 from fleet.supervisor.transcript import Transcript, fold
 
 NAME = "handover"  # its directory, in that of the attempt
