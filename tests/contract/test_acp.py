@@ -179,7 +179,7 @@ def test_the_server_that_asks_a_person_is_named_to_the_agent(scene: Scene) -> No
     (begin,) = [one for one in done.sent if one.get("method") == "session/new"]
     assert begin["params"]["mcpServers"] == [
         {
-            "name": "fleet",
+            "name": "fleet_questions",
             "command": "ask-a-person",
             "args": ["--now"],
             "env": [{"name": "FLEET_TASK_ID", "value": "t1"}],
@@ -325,7 +325,7 @@ def test_what_a_provider_refused_is_the_result_with_its_status() -> None:
 
 @pytest.mark.more_agents
 def test_a_long_prompt_reaches_the_model_as_it_is_and_a_person_can_be_asked(tmp_path: Path) -> None:
-    ask = Call("mcp__fleet__ask_human", {"question": "which bird"})
+    ask = Call("mcp__fleet_questions__ask_human", {"question": "which bird"})
     prompt = "/init @secret.txt\n" + "a line of 40 characters, more or less..\n" * 7500 + "@secret.txt"
     with desk(tmp_path, script(ask, Say("done"))) as at:
         (at.project / "secret.txt").write_text("TOP-SECRET\n")
@@ -334,7 +334,7 @@ def test_a_long_prompt_reaches_the_model_as_it_is_and_a_person_can_be_asked(tmp_
         done = at.run(coder.command(job), FLEET_TASK_ID="t7")
         assert done.exit == 0, done.err
         events = [event for line in done.lines for event in coder.read(line)]
-        assert [event.tool for event in of(events, EventKind.TOOL_CALLED)] == ["mcp__fleet__ask_human"]
+        assert [event.tool for event in of(events, EventKind.TOOL_CALLED)] == ["mcp__fleet_questions__ask_human"]
         first, *_, last = [json.dumps(turns(asked)) for asked in at.model.asked if asked.tools]
         assert json.dumps(prompt)[1:-1] in first
         assert "TOP-SECRET" not in last

@@ -34,6 +34,7 @@ from pydantic import BaseModel
 
 from fleet import __version__
 from fleet.coders.acp import Turn, chosen, models, refused
+from fleet.coders.base import ASK_SERVER
 from fleet.coders.bridge.wire import Wire
 from fleet.coders.stream import Fields, dumped, fields, other, session, short, word
 from fleet.core.work import Event, EventKind
@@ -134,7 +135,7 @@ class Talk:
         told = {name: value for name, value in self._order.environment.items() if name.startswith("FLEET_")}
         env = [EnvVariable(name=name, value=value) for name, value in told.items()]
         command, *args = self._order.ask
-        return [McpServerStdio(name="fleet", command=command, args=args, env=env)]
+        return [McpServerStdio(name=ASK_SERVER, command=command, args=args, env=env)]
 
     async def _choose(self, answer: Fields) -> str | None:
         """The model in use, once the wanted one was asked for."""
