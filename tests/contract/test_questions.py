@@ -255,3 +255,11 @@ def test_a_directory_that_leads_elsewhere_is_not_used(artifacts: Path, tmp_path:
     with pytest.raises(FleetError, match="leads somewhere else"):
         file.ask(artifacts, "Which?")
     assert os.listdir(elsewhere) == []
+
+
+def test_an_answer_closes_the_code_block_that_its_question_left_open(artifacts: Path) -> None:
+    (artifacts / "Q&A.md").write_text("## Q: open fence?\n```sh\nnever closed\n")
+    (asked,) = file.read(artifacts)
+    given = file.answer(artifacts, asked, "ok then", WHEN)
+    assert (given.number, given.answer) == (1, "ok then")
+    assert [one.is_open for one in file.read(artifacts)] == [False]

@@ -380,3 +380,17 @@ def test_what_an_agent_plants_in_the_files_place_is_not_followed(home: Scratch) 
         assert "and is not read" in ran.err
     assert mine.read_text() == "## Q: mine\n"
     assert home.ok("questions", "--json").json() == []
+
+
+def test_a_heap_in_the_place_of_questions_is_no_result(home: Scratch) -> None:
+    """What was asked there nobody can know, so a person has to look."""
+    script = home.root / "heaps.sh"
+    script.write_text(
+        'cat >/dev/null; { echo "## Q: big?"; head -c 2000000 /dev/zero; } >"$FLEET_ARTIFACT_DIR/Q&A.md"; echo x >made'
+    )
+    home.settle("coder=heaps", coders={"heaps": {"argv": ["/bin/sh", str(script)]}})
+    task = home.add("one", "--cwd", home.place("heap"))
+    home.drain()
+    assert home.task(task)["state"] == "blocked"
+    (asked,) = home.ok("questions", "--json").json()
+    assert "larger than" in asked["question"]

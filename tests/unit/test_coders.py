@@ -300,3 +300,22 @@ def test_our_own_field_names_are_events() -> None:
     assert jsonl(line(**called)) == [Event(EventKind.TOOL_CALLED, tool="Bash", call="1")]
     assert jsonl(line(type="other.kind")) == [Event(EventKind.OTHER, "other.kind")]
     assert jsonl(line(kind="result2")) == [Event(EventKind.OTHER, "result2")]
+
+
+@pytest.mark.parametrize(
+    ("told", "usage"),
+    [
+        ({"prompt": 9, "completion": 1}, Usage(9, 1)),
+        ({"prompt": 9}, Usage(9, 0)),
+        ({"completion": 0}, Usage(0, 0)),
+        ({"context": 9}, None),
+        ({"prompt": 10**18, "completion": 5}, None),
+        ({"prompt": "12", "completion": 5}, None),
+        ({"prompt": True}, None),
+        ({"prompt": -1}, None),
+        ({}, None),
+    ],
+)
+def test_usage_that_makes_no_sense_is_unknown_and_not_nothing(told: dict[str, object], usage: Usage | None) -> None:
+    (event,) = Declared("x", ("x",), events="jsonl").read(json.dumps({"kind": "usage", "usage": told}).encode())
+    assert event.usage == usage

@@ -220,4 +220,6 @@ def test_an_agent_asks_from_the_call_of_its_tool_until_that_ends() -> None:
 
 def test_a_printed_question_is_kept_whole() -> None:
     assert fold(BASE, Event(EventKind.QUESTION, text="Which\none?")).question == "Which\none?"
-    assert fold(BASE, Event(EventKind.QUESTION)).question is None
+    assert fold(BASE, Event(EventKind.QUESTION)).question == "it asks, and does not say what"
+    both = fold(fold(BASE, Event(EventKind.QUESTION, text="First?")), Event(EventKind.QUESTION, text="Second?"))
+    assert both.question == "First?\n\nSecond?"

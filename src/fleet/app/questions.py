@@ -61,8 +61,8 @@ def _open_of(desk: Desk, task: Task, last: Attempt) -> list[Open]:
     artifacts = _artifacts(desk, task.id)
     try:
         asked = _asked(file.read(artifacts), last)
-    except FleetError:
-        return []  # `fleet answer` says what is wrong with it
+    except FleetError as problem:
+        asked = _unreadable(last, problem)
     waiting = last.verdict is None and keeper.is_alive(attempt_directory(desk.home, last))
     since = last.ended or file.changed(artifacts)
     return [
@@ -70,6 +70,14 @@ def _open_of(desk: Desk, task: Task, last: Attempt) -> list[Open]:
         for one in asked
         if one.is_open
     ]
+
+
+def _unreadable(last: Attempt, problem: FleetError) -> list[Question]:
+    """What an attempt asked in a file that is none, as far as the ledger knows; `fleet answer` says what to do."""
+    if last.verdict is not Verdict.ASKED:
+        return []
+    told = last.cause if problem.message in last.cause else f"{last.cause} ({problem.message})"
+    return thread.parse(thread.ask("", told))
 
 
 def question(desk: Desk, name: str, number: int | None) -> Question:

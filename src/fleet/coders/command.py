@@ -158,8 +158,12 @@ def _window(value: object) -> Window | None:
 
 
 def _usage(value: object) -> Usage | None:
+    """Both sides, of which one may be left out; what is no number of tokens makes all of it unknown."""
     used = fields(value)
-    return Usage(count(used.get("prompt")), count(used.get("completion"))) if used else None
+    told = [used[name] for name in ("prompt", "completion") if name in used]
+    if not told or any(count(one) == 0 and (one != 0 or isinstance(one, bool)) for one in told):
+        return None
+    return Usage(count(used.get("prompt")), count(used.get("completion")))
 
 
 _promise: type[Coder] = Declared

@@ -76,13 +76,17 @@ def ask(artifacts: Path, prompt: str, options: Sequence[str] = (), after: int = 
 def answer(artifacts: Path, question: Question, words: str, when: str, by: str | None = None) -> Question:
     """Answer a question, unless somebody else has: of several who try at once one wins, and the others know."""
 
+    number = question.number
+
     def change(text: str) -> str:
+        nonlocal number
         found = _found(text, question)
         if not found.is_open:
             raise Answered(found)
+        number = found.number
         return thread.answer(text, found, _whole(words), when, by)
 
-    return _found(_change(artifacts, change), question)
+    return thread.parse(_change(artifacts, change))[number - 1]  # its words may have got the end of a code block
 
 
 def mark_read(artifacts: Path, question: Question) -> None:

@@ -77,7 +77,14 @@ def answers(house: House, earlier: Sequence[Attempt]) -> str | None:
 def _asked(house: House, attempt: Attempt, receipt: Receipt) -> list[Question]:
     """The questions of the attempt. One that it printed, and did not write down, is written down now."""
     changed = QUESTIONS in (receipt.result.artifacts or ())
-    found = thread.news(_questions(house, attempt.task), attempt.asked_before, changed)
+    try:
+        there = file.read(house.artifacts(attempt.task))
+    except Unavailable:
+        raise
+    except FleetError as problem:  # what was asked there nobody can know: a person has to look
+        house.log.say("question not kept", task=attempt.task, level="warning", text=problem.message)
+        return thread.parse(thread.ask("", attempt.question or problem.message)) if changed or attempt.question else []
+    found = thread.news(there, attempt.asked_before, changed)
     words = attempt.question
     if words is None or any(one.is_open or words.strip() in one.text for one in found):
         return found

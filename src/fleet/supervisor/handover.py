@@ -18,6 +18,7 @@ from fleet.supervisor.aside import aside
 from fleet.supervisor.follow import Overdue, Quiet, heard, note, reader
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import left, overspent, spent
+from fleet.supervisor.provider import hear
 from fleet.supervisor.start import fenced, marks, start
 from fleet.supervisor.transcript import Transcript, fold
 
@@ -102,8 +103,10 @@ async def _listen(house: House, attempt: Attempt, hold: keeper.Hold) -> tuple[At
                 if news is None and clock() >= overdue.at:
                     await overdue.rouse(clock())
                 for piece in transcript.lines(last=over):
-                    for event in [event for line, _ in piece if line for event in read(line)]:
+                    earlier, events = known, [event for line, _ in piece if line for event in read(line)]
+                    for event in events:
                         known = fold(known, event)
+                    await aside(hear, house, earlier, known, events)
                 said = bool(news) or transcript.reach != reach
                 if quiet.ends(clock(), heard=said) or overspent(known, before) is not None:
                     hold.abort()

@@ -18,6 +18,7 @@ MOST_LINES = 500
 ASK = "ask_human"  # how the name of the tool ends, whatever an agent CLI puts before it
 CHATTER = {EventKind.SAID, EventKind.OTHER}
 LONG_RUN, ENDS = 50, 5
+LONGEST_QUESTION = 4000  # characters
 RECENT = 8  # requests; as many as subagents may be told of side by side
 Told = tuple[Event, int]  # an event, and the offset behind the line that it was in
 LONGEST = 8 * 1024 * 1024  # the keeper cuts lines far shorter; this only bounds what we hold in memory
@@ -111,8 +112,8 @@ def fold(known: Attempt, event: Event) -> Attempt:
             return _asks(called, event) if name.endswith(ASK) else called
         case EventKind.TOOL_ENDED if known.asking is not None and event.call == known.asking_call:
             return replace(known, asking=None, asking_call=None)
-        case EventKind.QUESTION if event.text:
-            return replace(known, question=event.text)
+        case EventKind.QUESTION:
+            return replace(known, question=_also(known.question, event.text))
         case EventKind.USAGE:
             return _used(known, event)
         case EventKind.RESULT:
@@ -132,6 +133,12 @@ def _provider(known: Attempt, event: Event) -> Attempt:
     if event.kind in TURNS and not known.turned:
         known = replace(known, turned=True)
     return known
+
+
+def _also(asked: str | None, text: str | None) -> str:
+    """What an agent asks, with what it has asked before."""
+    words = (text or "").strip() or "it asks, and does not say what"
+    return words if asked is None else f"{asked}\n\n{words}"[:LONGEST_QUESTION]
 
 
 def _asks(attempt: Attempt, event: Event) -> Attempt:
