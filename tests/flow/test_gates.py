@@ -85,7 +85,9 @@ def test_a_storm_pauses_the_coder_and_burns_no_retries(home: Scratch) -> None:
     assert {rows[task]["state"] for task in ids.values()} == {"open"}
     assert all("tried again" in rows[task]["cause"] for task in ids.values() if rows[task]["attempts"])
     assert all(
-        "3 runs got 401 in a minute" in rows[task]["cause"] for task in ids.values() if not rows[task]["attempts"]
+        "3 runs were turned away in a minute" in rows[task]["cause"]
+        for task in ids.values()
+        if not rows[task]["attempts"]
     )
     table = home.ok("quota").out
     assert "metered" in table
@@ -127,7 +129,8 @@ def test_pause_and_resume(home: Scratch) -> None:
     home.settle("coder=ok", coders={"ok": {}, "tells": {}})
     here, there = home.place("here"), home.place("there")
     home.ok("pause", "--coder", "tells", "--reason", "too dear")
-    home.ok("pause", "--project", here)
+    (home.root / "link").symlink_to(here)
+    home.ok("pause", "--project", home.root / "link")
     supervisor = home.run()
     ids = {
         "paused coder": home.add("a", "--cwd", there, "--coder", "tells"),
@@ -165,10 +168,13 @@ def test_quiet_hours_and_the_limit_of_a_project(home: Scratch) -> None:
     home.ok("config", "set", "quiet_hours=[]")
     supervisor.hear("agent started", task=first)
     supervisor.hear("agent started", task=third)
+    home.ok("resume")  # rings: it looks once more, and lets nobody else in
+    fourth = home.add("fourth", "--cwd", there)
+    supervisor.hear("agent started", task=fourth)
     assert home.task(second)["cause"] == f"waits for a slot: 1 of 1 run for {here}"
     home.open_gate(first)
     supervisor.hear("agent started", task=second)
-    for task in (second, third):
+    for task in (second, third, fourth):
         home.open_gate(task)
     supervisor.hear("settled", task=second)
     assert supervisor.stop() == 0

@@ -13,6 +13,7 @@ from fleet.core.task import Status, Task
 from fleet.core.work import Attempt, Ending, Verdict, Window
 from fleet.evidence.receipt import Process
 from fleet.gates import Book, Closed, Needs, Pause, Pauses, Scope, Standing, accounts
+from fleet.gates.accounts import Refusal
 from fleet.gates.memory import Budget, Memory, short_of_memory
 from fleet.gates.quiet import quiet
 from fleet.supervisor.admit import Candidate, Rules, Slots, admit
@@ -97,19 +98,41 @@ def test_a_heap_of_windows_is_kept_to_the_last_few_and_a_person_may_open_an_acco
     assert len(heard.windows) == accounts.MOST_WINDOWS
     assert max(map(len, heard.windows)) <= 40
     assert heard.closed(NOW) is not None
-    assert accounts.reopen(heard).closed(NOW) is None
+    opened = accounts.reopen(heard)
+    assert (opened.closed(NOW), opened.probing) == (None, True)
+
+
+def test_a_shorter_closure_does_not_open_a_longer_one() -> None:
+    week = accounts.hear(MINE, [Window("weekly", 100.0, NOW + 86400, True)], NOW)
+    for later in (Window("five_hour", None, None, True), Window("five_hour", None, NOW + 3600, True)):
+        assert accounts.hear(week, [later], NOW).closed(NOW) == Closed(
+            "claude (mine): weekly limit reached", NOW + 86400
+        )
+
+
+def test_after_a_storm_one_that_began_before_it_is_not_the_one_that_goes_first() -> None:
+    storm = replace(MINE, closed_until=NOW - 10, cause="a storm", probing=True)
+    rules = Rules(Slots(9), accounts={"claude": (storm,)})
+    queue = [Candidate(Task(name, name, "", Status.OPEN, 2, NOW), "claude", None) for name in ("a", "b")]
+    before = Attempt("x.1", "x", 1, "claude", None, "/", "me", NOW - 100, account="mine")
+    assert [one.task.id for one in admit(queue, [before], rules, NOW).chosen] == ["a"]
+    since = replace(before, created=NOW - 5)
+    assert admit(queue, [since], rules, NOW).chosen == []
 
 
 def test_three_refusals_in_a_minute_are_a_storm_and_one_goes_first_after_it() -> None:
-    known = accounts.refuse(accounts.refuse(MINE, 401, NOW), 401, NOW + 50)
+    known = accounts.refuse(accounts.refuse(MINE, Refusal("a", NOW, 401)), Refusal("b", NOW + 50, 401))
+    assert accounts.refuse(known, Refusal("b", NOW + 51, 401)) == known, "told twice"
     assert known.closed(NOW + 50) is None
-    assert accounts.refuse(known, 401, NOW + 61).closed(NOW + 61) is None, "the first was long ago"
-    storm = accounts.refuse(known, 503, NOW + 55)
+    assert accounts.refuse(known, Refusal("c", NOW + 61, 401)).closed(NOW + 61) is None, "the first was long ago"
+    storm = accounts.refuse(known, Refusal("c", NOW + 55, 503))
     closed = storm.closed(NOW + 55)
     assert closed is not None
-    assert (closed.cause, closed.until) == ("claude (mine): 3 runs got 503 in a minute", NOW + 55 + accounts.PAUSE)
-    assert accounts.refuse(storm, 401, NOW + 56) == storm, "those that were on their way"
-    again = accounts.refuse(storm, 401, NOW + 120)
+    assert closed.cause == "claude (mine): 3 runs were turned away in a minute, the last with 503"
+    assert closed.until == NOW + 55 + accounts.PAUSE
+    assert accounts.refuse(storm, Refusal("c", NOW + 200, 503)) == storm, "told twice, and late"
+    assert accounts.refuse(storm, Refusal("d", NOW + 56, 401)) == storm, "those that were on their way"
+    again = accounts.refuse(storm, Refusal("e", NOW + 120, 401))
     assert again.closed_until == NOW + 120 + 2 * accounts.PAUSE, "twice as long"
     over = accounts.work(again)
     assert (over.probing, over.pauses, over.refusals) == (False, 0, ())
@@ -269,4 +292,4 @@ def _turn(work: Work, standing: dict[str, Standing], provider: Provider, now: fl
     if isinstance(answer, Window):
         standing[attempt.account] = accounts.hear(mine, [answer], now)
     else:
-        standing[attempt.account] = accounts.refuse(mine, status, now)
+        standing[attempt.account] = accounts.refuse(mine, Refusal(attempt.id, now, status))

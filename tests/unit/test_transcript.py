@@ -15,6 +15,7 @@ from fleet.supervisor.start import session_of
 from fleet.supervisor.transcript import Transcript, condense, fold
 
 BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
+DONE = {"finished": True, "turned": True}
 SAYS_9 = {"context_limit": 9, "context_from": "the agent"}
 
 
@@ -70,7 +71,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("event", "facts"),
     [
-        (Event(EventKind.SAID, text="x"), {"turned": True}),
+        (Event(EventKind.SAID, text="x"), {}),
         (Event(EventKind.OTHER), {}),
         (Event(EventKind.TOOL_ENDED, ok=False), {}),
         (Event(EventKind.SESSION, session="s"), {"session": "s"}),
@@ -80,7 +81,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
         (Event(EventKind.TOOL_CALLED), {"tools": {"unknown": 1}, "turned": True}),
         (Event(EventKind.TOOL_CALLED, tool="a\x1bb"), {"tools": {"a\N{REPLACEMENT CHARACTER}b": 1}, "turned": True}),
         (Event(EventKind.USAGE, usage=Usage(10, 2)), {"tokens": 12, "peak_context": 10, "turned": True}),
-        (Event(EventKind.USAGE), {"turned": True}),
+        (Event(EventKind.USAGE), {}),
         (
             Event(EventKind.TOOL_CALLED, tool="x__ask_human", call="c"),
             {"tools": {"x__ask_human": 1}, "asking": "it asks", "asking_call": "c", "turned": True},
@@ -96,20 +97,26 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
         ),
         (
             Event(EventKind.USAGE, context=90, context_limit=100, spent=0.5),
-            {"peak_context": 90, "context_limit": 100, "context_from": AGENT, "cost": 0.5, "turned": True},
+            {"peak_context": 90, "context_limit": 100, "context_from": AGENT, "cost": 0.5},
         ),
-        (Event(EventKind.RESULT, ok=True, usage=Usage(9, 1)), {"finished": True, "tokens": 10}),
+        (Event(EventKind.RESULT, ok=True, usage=Usage(9, 1)), {"finished": True, "turned": True, "tokens": 10}),
         (Event(EventKind.ERROR, text="no", status=429), {"error": "no", "status": 429}),
         (Event(EventKind.LIMITED, window=Window("week", 100.0, None, True)), {"limited": True}),
         (Event(EventKind.LIMITED, window=Window("week", 99.0)), {}),
         (Event(EventKind.ERROR, text="no"), {"error": "no"}),
         (Event(EventKind.ERROR), {"error": "it did not say what"}),
-        (Event(EventKind.RESULT, ok=True, cost=0.0), {"finished": True, "cost": 0.0, "session_cost": 0.0}),
+        (
+            Event(EventKind.RESULT, ok=True, cost=0.0),
+            {"finished": True, "turned": True, "cost": 0.0, "session_cost": 0.0},
+        ),
         (Event(EventKind.RESULT, ok=None, session="s"), {"finished": True, "session": "s"}),
         (Event(EventKind.RESULT, ok=False, text="no"), {"finished": True, "error": "no"}),
         (Event(EventKind.RESULT, ok=False), {"finished": True, "error": "it did not say what"}),
-        (Event(EventKind.RESULT, ok=True, total=Usage(5, 5)), {"finished": True, "tokens": 10, "session_tokens": 10}),
-        (Event(EventKind.RESULT, ok=True, context_limit=9), {"finished": True} | SAYS_9),
+        (
+            Event(EventKind.RESULT, ok=True, total=Usage(5, 5)),
+            {"finished": True, "turned": True, "tokens": 10, "session_tokens": 10},
+        ),
+        (Event(EventKind.RESULT, ok=True, context_limit=9), {"finished": True, "turned": True} | SAYS_9),
     ],
 )
 def test_one_event_makes_known(event: Event, facts: dict[str, object]) -> None:
@@ -223,3 +230,11 @@ def test_a_printed_question_is_kept_whole() -> None:
     assert fold(BASE, Event(EventKind.QUESTION)).question == "it asks, and does not say what"
     both = fold(fold(BASE, Event(EventKind.QUESTION, text="First?")), Event(EventKind.QUESTION, text="Second?"))
     assert both.question == "First?\n\nSecond?"
+
+
+def test_a_model_that_answers_ends_what_was_refused_before() -> None:
+    refused = fold(BASE, Event(EventKind.ERROR, text="overloaded", status=529))
+    limited = fold(refused, Event(EventKind.LIMITED, window=Window("week", 100.0, None, True)))
+    assert (limited.status, limited.limited, limited.turned) == (529, True, False)
+    on = fold(limited, Event(EventKind.USAGE, usage=Usage(1, 1)))
+    assert (on.status, on.limited, on.turned) == (None, False, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.config import runtime as settings
-from fleet.core import BadConfig
+from fleet.core import BadConfig, NotFound
 from fleet.core.text import clean, has_controls, nearest
 from fleet.gates import Book, Pause, Pauses, Scope, Standing, accounts
 
@@ -39,29 +39,26 @@ def pause(coder: str | None, project: Path | None, reason: str) -> Pause:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """What goes on: how many pauses were ended, and which accounts of a provider are open again."""
-
-    name: str
-    ended: int
-    reopened: tuple[str, ...]
-
-
-def resume(coder: str | None, project: Path | None) -> Resumed:
-    """Let what is named go on, or everything: what people paused, and what a provider's word closed."""
+def resume(coder: str | None, project: Path | None) -> tuple[str, int]:
+    """Let what is named go on, or everything; its name, and how many pauses were ended."""
     home = ensure_home()
     scope = _scope(coder, project)
-    name = coder or (str(project.absolute()) if project else "")
+    name = coder or (str(project.resolve()) if project else "")
     ended = Pauses(home).resume(scope, name)
-    reopened = () if scope is Scope.PROJECT else _reopen(Book(home), coder)
     wake(home)
-    return Resumed(name, ended, reopened)
+    return name, ended
 
 
-def _reopen(book: Book, coder: str | None) -> tuple[str, ...]:
-    closed = [one for one in book.all() if coder in (None, one.coder) and one.closed(time.time())]
-    return tuple(book.change(one.coder, one.account, accounts.reopen).who for one in closed)
+def reopen(name: str) -> str:
+    """Let an account be tried again that a provider closed: by its name, or a coder's own login by the coder's."""
+    home = ensure_home()
+    known = [one for one in Book(home).all() if name in (one.account, one.coder if not one.account else None)]
+    if not known:
+        raise NotFound(f"nothing is known of an account {clean(name)!r}", hint="fleet quota")
+    for one in known:
+        Book(home).change(one.coder, one.account, accounts.reopen)
+    wake(home)
+    return known[0].who
 
 
 def paused() -> list[Pause]:
@@ -104,7 +101,7 @@ def _named(home: Path, coder: str | None, project: Path | None) -> tuple[Scope, 
     if project is not None:
         if not project.is_dir():
             raise BadConfig(f"the directory {clean(str(project))} does not exist", hint="fleet tasks")
-        return scope, str(project.absolute())
+        return scope, str(project.resolve())
     return scope, ""
 
 

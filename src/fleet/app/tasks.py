@@ -20,7 +20,7 @@ from fleet.core.work import Attempt, State
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
 from fleet.questions import file as questions
-from fleet.supervisor.choice import LOCK, attempt_directory, choose
+from fleet.supervisor.choice import LOCK, attempt_directory, choose, where
 from fleet.tracker import Tracker
 
 ENDS_WITHIN = 25.0
@@ -135,8 +135,8 @@ def _waiting(desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], no
         for task in sorted(ready, key=lambda task: urgency(task, desk.runtime.ageing, now)):
             spec, _ = _spec(desk, task.id)
             choice = choose(spec, None, desk.runtime)
-            cwd, last = spec.cwd if spec else None, lasts.get(task.id)
-            yield Candidate(task, choice.coder, choice.model, last, cwd=cwd, account=choice.account)
+            last = lasts.get(task.id)
+            yield Candidate(task, choice.coder, choice.model, last, cwd=where(spec), account=choice.account)
 
     running = [attempt for attempt in lasts.values() if attempt.verdict is None]
     found = admit(candidates(), running, rules(desk.home, desk.runtime, now), now)

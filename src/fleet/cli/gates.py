@@ -37,21 +37,23 @@ def pause(coder: str | None, project: Path | None, reason: str, as_json: bool) -
 @click.command()
 @coder_option
 @project_option
+@click.option("--account", help="Try an account again that its provider closed; a coder's name is its own login.")
 @json_option
-def resume(coder: str | None, project: Path | None, as_json: bool) -> None:
-    """Let tasks start again. Without an option, whatever was paused; accounts that a provider closed are tried anew."""
-    from fleet.app.gates import paused
+def resume(coder: str | None, project: Path | None, account: str | None, as_json: bool) -> None:
+    """Let tasks start again. Without an option, whatever was paused."""
+    from fleet.app.gates import paused, reopen
     from fleet.app.gates import resume as go_on
 
-    done = go_on(coder, project)
+    if account is not None:
+        said = f"{clean(reopen(account))} is tried again: one task goes first."
+    else:
+        name, ended = go_on(coder, project)
+        what = clean(name, 500) or "Everything"
+        said = f"{what} goes on." if ended else f"Nothing was paused{f' for {what}' if name else ''}."
     if as_json:
-        data(done)
+        data(paused())
         return
-    what = clean(done.name, 500) or "Everything"
-    if done.ended or not done.reopened:
-        click.echo(f"{what} goes on." if done.ended else f"Nothing was paused{f' for {what}' if done.name else ''}.")
-    for account in done.reopened:
-        click.echo(f"{clean(account)} is tried again.")
+    click.echo(said)
     for left in paused():
         talk(f"  still paused: {clean(left.name, 500) or 'everything'}")
 

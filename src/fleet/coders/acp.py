@@ -96,7 +96,7 @@ def refused(code: object, message: str, data: object, last: str) -> tuple[str, i
         return text, code
     if code == LOGIN:
         return text, 401
-    found = STATUS.search(text)
+    found = STATUS.search(said)  # never in the agent's own words
     if found is None and fields(data).get("errorKind") == "rate_limit":
         return text, 429
     return text, int(found[1]) if found else None

@@ -129,6 +129,14 @@ def lost(attempts: Iterable[Attempt]) -> int:
     return count
 
 
+def limited(attempts: Iterable[Attempt]) -> int:
+    """How many of the last attempts a provider's limit ended before a model had answered."""
+    count = 0
+    for attempt in attempts:
+        count = count + 1 if attempt.ending is Ending.RATE_LIMITED and not attempt.turned else 0
+    return count
+
+
 def _written(attempt: Attempt) -> str:
     return msgspec.json.encode(attempt).decode()
 

@@ -34,8 +34,9 @@ SAVE = "INSERT INTO accounts VALUES (:coder, :account, :facts) ON CONFLICT DO UP
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The provider turned a run away."""
+    """The provider turned an attempt away."""
 
+    attempt: str
     at: float
     status: int
 
@@ -52,6 +53,7 @@ class Standing:
     pauses: int = 0  # in a row
     closed_until: float = 0.0
     cause: str = ""
+    closed_by: str = ""  # the attempt whose refusal did it
     probing: bool = False  # until one run gets through, no second one is started
 
     def closed(self, now: float) -> Closed | None:
@@ -79,27 +81,39 @@ def _hear(known: Standing, window: Window, now: float) -> Standing:
     if not window.exhausted:
         return heard
     reset = _believable(window.resets, now)
-    if reset is None:
-        cause = f"{window.name} limit reached, reset unknown"
-        return replace(heard, closed_until=now + UNKNOWN_RESET, cause=cause, probing=True)
-    return replace(heard, closed_until=max(known.closed_until, reset), cause=f"{window.name} limit reached")
+    until = now + UNKNOWN_RESET if reset is None else reset
+    if known.closed(now) is not None and known.closed_until >= until:
+        return heard
+    cause = f"{window.name} limit reached{', reset unknown' if reset is None else ''}"
+    return replace(heard, closed_until=until, cause=cause, probing=reset is None)
 
 
 def reopen(known: Standing) -> Standing:
-    """A person says that it may be tried again, whatever was said of it."""
-    return replace(known, refusals=(), pauses=0, probing=False, closed_until=0.0, cause="")
+    """A person says that it may be tried again, whatever was said of it: one goes first."""
+    return replace(known, refusals=(), pauses=0, probing=True, closed_until=0.0, cause="opened by hand")
 
 
-def refuse(known: Standing, status: int, now: float) -> Standing:
-    """A run ended because the provider turned it away. Several in a minute, or one on probation, are a storm."""
-    recent = (*(one for one in known.refusals if 0 <= now - one.at < WITHIN), Refusal(now, status))
+def refuse(known: Standing, refusal: Refusal) -> Standing:
+    """An attempt ended because the provider turned it away. Several in a minute, or one on probation, are a storm.
+
+    To be told of the same attempt twice changes nothing.
+    """
+    now = refusal.at
+    if refusal.attempt in {one.attempt for one in known.refusals} | {known.closed_by}:
+        return known
+    recent = (*(one for one in known.refusals if 0 <= now - one.at < WITHIN), refusal)
     if len(recent) < STORM and not known.probing:
         return replace(known, refusals=recent)
     if now < known.closed_until:  # those that were on their way when it closed
         return known
     pause = min(LONGEST_PAUSE, PAUSE * 2 ** min(known.pauses, 10))
-    said = f"the provider answered {status} again" if known.probing else f"{len(recent)} runs got {status} in a minute"
-    return replace(known, refusals=(), pauses=known.pauses + 1, closed_until=now + pause, cause=said, probing=True)
+    said = f"the provider answered {refusal.status} again"
+    if not known.probing:
+        said = f"{len(recent)} runs were turned away in a minute, the last with {refusal.status}"
+    return replace(
+        known, refusals=(), pauses=known.pauses + 1, closed_until=now + pause, cause=said, probing=True,
+        closed_by=refusal.attempt,
+    )  # fmt: skip
 
 
 def work(known: Standing) -> Standing:
@@ -119,14 +133,14 @@ class Book:
 
     def all(self) -> list[Standing]:
         with database.reading(self._file, SCHEMA) as db:
-            return [_read(row[0]) for row in db.execute(ALL)]
+            return [known for row in db.execute(ALL) if (known := _read(row[0])) is not None]
 
     def change(self, coder: str, account: str, change: Callable[[Standing], Standing]) -> Standing:
         """Know something new of an account."""
         key = {"coder": coder, "account": account}
         with database.changing(self._file, SCHEMA) as db:
             row = db.execute(ONE, key).fetchone()
-            before = _read(row[0]) if row else Standing(coder, account)
+            before = (_read(row[0]) if row else None) or Standing(coder, account)
             after = change(before)
             if after != before:
                 db.execute(SAVE, key | {"facts": msgspec.json.encode(after).decode()})
@@ -138,5 +152,9 @@ READ = msgspec.json.Decoder(
 )  # made once, here: msgspec crashes when two threads need it first at the same time
 
 
-def _read(facts: str) -> Standing:
-    return READ.decode(facts)
+def _read(facts: str) -> Standing | None:
+    """One that was written by another version, or is damaged, is not known."""
+    try:
+        return READ.decode(facts)
+    except msgspec.MsgspecError:
+        return None

@@ -72,4 +72,5 @@ class Pauses:
 
     def all(self) -> list[Pause]:
         with database.reading(self._file, SCHEMA) as db:
-            return [Pause(Scope(scope), name, since, reason) for scope, name, since, reason in db.execute(ALL)]
+            rows = [(scope, *rest) for scope, *rest in db.execute(ALL) if scope in set(Scope)]
+            return [Pause(Scope(scope), name, since, reason) for scope, name, since, reason in rows]

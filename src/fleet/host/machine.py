@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from fleet.host import process
@@ -64,11 +65,23 @@ def scoped(argv: Sequence[str], most: int) -> tuple[str, ...] | None:
     """The same program in a control group of its own that may use so many bytes, swap none; None where the host offers
     none. systemd makes the group, and it is gone with its last process.
     """
-    if not Path("/run/systemd/system").is_dir() or program("systemd-run") is None:
+    if not _has_scopes():
         return None
+    if program(argv[0]) is None:
+        return tuple(argv)  # so that it is said to be missing
+    return (*_scope(), "-p", f"MemoryMax={most}", "-p", "MemorySwapMax=0", "--", *argv)
+
+
+@cache
+def _has_scopes() -> bool:
+    """Whether systemd makes groups for us: it may be there and not, as for a user without a session."""
+    there = Path("/run/systemd/system").is_dir() and program("systemd-run") is not None
+    return there and process.asks([*_scope(), "--", "true"]) == 0
+
+
+def _scope() -> tuple[str, ...]:
     whose = () if os.geteuid() == 0 else ("--user",)
-    limits = ("-p", f"MemoryMax={most}", "-p", "MemorySwapMax=0")
-    return ("systemd-run", *whose, "--scope", "--quiet", "--collect", *limits, "--", *argv)
+    return ("systemd-run", *whose, "--scope", "--quiet", "--collect")
 
 
 def allow_files(wanted: int) -> None:

@@ -16,6 +16,7 @@ from fleet.questions.thread import Question
 NAME = "Q&A.md"
 LOCK = "questions.lock"  # beside the artifact directory, since everything in that counts as an agent's work
 LARGEST = 1024 * 1024
+TRIES = 100
 PATIENCE = 10.0  # seconds; everybody holds the lock for a moment only
 
 Mark = tuple[int, int, int]
@@ -104,7 +105,7 @@ def _found(text: str, question: Question) -> Question:
 def _change(artifacts: Path, change: Callable[[str], str]) -> str:
     """Replace the text by another, as one step. Whoever writes without the lock, an editor, is not overwritten."""
     with _locked(artifacts.parent / LOCK):
-        while True:
+        for _ in range(TRIES):
             before = mark(artifacts)
             text = _text(artifacts)
             new = change(text)
@@ -115,6 +116,7 @@ def _change(artifacts: Path, change: Callable[[str], str]) -> str:
             if mark(artifacts) == before:
                 files.write(artifacts / NAME, content, drafts=artifacts.parent)
                 return new
+    raise Unavailable(f"{artifacts / NAME} is being written all the time", hint="try again")
 
 
 @contextmanager

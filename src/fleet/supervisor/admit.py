@@ -82,7 +82,8 @@ class _Hall:
     """Who is in already, counted as admission goes on."""
 
     def __init__(self, rules: Rules, running: Sequence[Attempt], now: float) -> None:
-        self._rules, self._now = rules, now
+        self._rules, self._running, self._now = rules, running, now
+        self._entered: set[tuple[str, str]] = set()
         self._count = len(running)
         self._coders = Counter(attempt.coder for attempt in running)
         self._models = Counter(attempt.model for attempt in running)
@@ -113,6 +114,7 @@ class _Hall:
         self._coders[candidate.coder] += 1
         self._models[candidate.model] += 1
         self._accounts[candidate.coder, candidate.account or ""] += 1
+        self._entered.add((candidate.coder, candidate.account or ""))
         self._projects[_project(candidate.cwd, self._rules.slots.projects)] += 1
         self._promised += need
         self._starting += need
@@ -152,9 +154,14 @@ class _Hall:
         running, most = self._accounts[standing.coder, standing.account], self._rules.slots.accounts
         if standing.account in most and running >= most[standing.account]:
             return Closed(f"waits for a slot: {running} of {most[standing.account]} run for {standing.who}")
-        if standing.probing and running and standing.closed(self._now) is None:
+        if standing.probing and self._has_probe(standing) and standing.closed(self._now) is None:
             return Closed(f"{standing.who}: waits until one run gets through after: {standing.cause}")
         return standing.closed(self._now)
+
+    def _has_probe(self, standing: Standing) -> bool:
+        """Whether somebody went first since the account was closed; who began before shows nothing."""
+        since = [one for one in self._running if one.created >= standing.closed_until]
+        return (standing.coder, standing.account) in {*self._entered, *((one.coder, one.account) for one in since)}
 
 
 def _backoff(last: Attempt | None, now: float) -> Closed | None:

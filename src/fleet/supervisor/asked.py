@@ -60,15 +60,24 @@ def look(house: House, attempt: Attempt, receipt: Receipt | None) -> Asked:
 
 def is_answered(house: House, attempt: Attempt) -> bool:
     """Whether a person has answered all that the attempt asked."""
-    found = thread.news(_questions(house, attempt.task), attempt.asked_before, changed=True)
+    there = _questions(house, attempt.task)
+    found = there[attempt.asked_before :] or [one for one in there if clean(thread.summary(one), 300) == attempt.cause]
     return bool(found) and not any(one.is_open for one in found)
 
 
 def answers(house: House, earlier: Sequence[Attempt]) -> str | None:
-    """What was answered to the last attempt, as the next one is told: fit for any prompt, and not too long for one."""
+    """What was answered to the last attempt, as the next one is told: fit for any prompt, and not too long for one.
+
+    One in which no model answered has not read what it was told, so it is told again.
+    """
     if not earlier:
         return None
-    found = _questions(house, earlier[-1].task)[earlier[-1].asked_before :]
+    asked = earlier[-1]
+    for before in reversed(earlier[:-1]):
+        if asked.turned:
+            break
+        asked = before
+    found = _questions(house, asked.task)[asked.asked_before :]
     told = [f"Question {one.number}: {one.text}\n\nAnswer: {one.answer}" for one in found if not one.is_open]
     text = "\n\n".join(told).encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (text if len(text) <= LONGEST_TOLD else f"{text[:LONGEST_TOLD]} … the rest is in Q&A.md") or None

@@ -112,8 +112,8 @@ class Attempts:
         if hold is None:
             event = "agent started"
             begun = self._starts.get(attempt.id) or self._start(attempt)
-            note_unkept(self._house, attempt)
             hold = keeper.hold(directory, begun)
+            note_unkept(self._house, attempt)
         self._house.log.say(event, task=attempt.task, attempt=attempt.id, coder=attempt.coder)
         try:
             self._keep(replace(attempt, started=attempt.started or self._house.now()))
@@ -148,10 +148,10 @@ class Attempts:
         receipt = load_receipt(self._house.attempt_directory(attempt) / "receipt.json")
         if attempt.verdict is None:
             attempt = decide(self._house, attempt, receipt)
-            conclude(self._house, attempt)
             reopen(self._house, attempt)
             put_back(self._house, attempt)
             self._keep(attempt)
+        conclude(self._house, attempt)
         if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told
                 tell(self._house, attempt)

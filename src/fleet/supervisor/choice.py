@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,11 @@ class Choice:
 
 def attempt_directory(home: Path, attempt: Attempt) -> Path:
     return home / "tasks" / attempt.task / "attempts" / str(attempt.number)
+
+
+def where(spec: Spec | None) -> str | None:
+    """Where a task works, by the real name of the directory: limits and pauses of a project go by that."""
+    return os.path.realpath(spec.cwd) if spec else None
 
 
 def choose(spec: Spec | None, run_coder: str | None, runtime: Runtime) -> Choice:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from fleet import keeper
+from fleet.coders.base import ASK_GRACE
 from fleet.core import FleetError, Unavailable
 from fleet.core.work import Attempt, Event
 from fleet.evidence.journal import Journal
@@ -32,10 +33,10 @@ MOST_EVENTS = 256 * 1024 * 1024
 
 async def follow(house: House, attempt: Attempt, hold: keeper.Hold, know: Callable[[Attempt], None]) -> None:
     """Read what the agent says until its keeper is gone. `know` is told of everything new; the ledger once a second."""
-    read = reader(house, attempt)
+    read = await aside(reader, house, attempt)
     directory = house.attempt_directory(attempt)
     clock = asyncio.get_running_loop().time
-    saved, unsaved, over = 0.0, False, False
+    saved, unsaved, over, excused = 0.0, False, False, inf
     limits = attempt.limits or house.runtime.limits
     overdue = Overdue(house, attempt, directory, clock() + limits.timeout)
     quiet = Quiet(limits.silence, clock())
@@ -55,8 +56,10 @@ async def follow(house: House, attempt: Attempt, hold: keeper.Hold, know: Callab
                 know(attempt)
                 unsaved = True
             lives = bool(over or news or transcript.reach != reached)
-            if not lives and clock() >= quiet.at:
-                lives = await aside(waits, house, attempt)
+            excused = inf if lives else excused
+            if not lives and clock() >= quiet.at and await aside(waits, house, attempt):
+                excused = min(excused, clock() + house.runtime.ask_wait + ASK_GRACE)
+                lives = clock() < excused
             if quiet.ends(clock(), heard=lives):
                 attempt = await _keep_within(house, attempt, hold, silent(attempt, limits.silence or 0))
                 know(attempt)

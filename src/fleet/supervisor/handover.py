@@ -15,7 +15,7 @@ from fleet.core.work import Attempt, Ending
 from fleet.host import files
 from fleet.keeper import Cause
 from fleet.supervisor.aside import aside
-from fleet.supervisor.follow import Overdue, Quiet, heard, note, reader
+from fleet.supervisor.follow import Overdue, Quiet, Reader, heard, note, reader
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import left, overspent, spent
 from fleet.supervisor.provider import hear
@@ -90,7 +90,7 @@ def _start(house: House, attempt: Attempt) -> keeper.Start:
 
 async def _listen(house: House, attempt: Attempt, hold: keeper.Hold) -> tuple[Attempt, str]:
     """Read what it says to its end. Nothing of it is kept before that: after a crash all of it is read again."""
-    read, clock = reader(house, attempt), asyncio.get_running_loop().time
+    read, clock = await aside(reader, house, attempt), asyncio.get_running_loop().time
     quiet = Quiet((attempt.limits or house.runtime.limits).silence, clock())
     overdue = Overdue(house, attempt, hold.directory, clock() + SECONDS)
     before = spent(await aside(house.earlier, attempt))
@@ -103,16 +103,21 @@ async def _listen(house: House, attempt: Attempt, hold: keeper.Hold) -> tuple[At
                 if news is None and clock() >= overdue.at:
                     await overdue.rouse(clock())
                 for piece in transcript.lines(last=over):
-                    earlier, events = known, [event for line, _ in piece if line for event in read(line)]
-                    for event in events:
-                        known = fold(known, event)
-                    await aside(hear, house, earlier, known, events)
+                    known = await aside(_digest, house, known, read, piece)
                 said = bool(news) or transcript.reach != reach
                 if quiet.ends(clock(), heard=said) or overspent(known, before) is not None:
                     hold.abort()
     finally:
         hold.close()
     return _with_usage(attempt, known), await aside(_outcome, house, known, hold)
+
+
+def _digest(house: House, known: Attempt, read: Reader, piece: list[tuple[bytes, int]]) -> Attempt:
+    before, events = known, [event for line, _ in piece if line for event in read(line)]
+    for event in events:
+        known = fold(known, event)
+    hear(house, before, known, events)
+    return known
 
 
 def _with_usage(attempt: Attempt, known: Attempt) -> Attempt:

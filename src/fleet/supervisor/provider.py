@@ -28,15 +28,17 @@ def hear(house: House, before: Attempt, after: Attempt, events: Sequence[Event])
 
 
 def conclude(house: House, attempt: Attempt) -> None:
-    """When it ended: whether the provider turned it away, and how much memory it took."""
+    """When it ended: whether the provider turned it away, and how much memory it took. It may be told twice."""
     with suppress(Unavailable):
         if attempt.memory:
             Needs(house.home).note(attempt.coder, attempt.memory)
         if attempt.ending is Ending.TURNED_AWAY and attempt.status is not None:
-            status, now = attempt.status, house.now()
-            refuse = partial(accounts.refuse, status=status, now=now)
-            known = Book(house.home).change(attempt.coder, attempt.account, refuse)
+            now = attempt.ended or house.now()
+            refusal = accounts.Refusal(attempt.id, now, attempt.status)
+            known = Book(house.home).change(attempt.coder, attempt.account, partial(accounts.refuse, refusal=refusal))
             _say(house, attempt, known, now)
+        elif attempt.ending is Ending.FINISHED:
+            Book(house.home).change(attempt.coder, attempt.account, accounts.work)
 
 
 def _say(house: House, attempt: Attempt, known: accounts.Standing, now: float) -> None:

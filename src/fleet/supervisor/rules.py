@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fleet.config.runtime import Runtime
-from fleet.gates import Book, Closed, Needs, Pauses, Standing
+from fleet.gates import Book, Closed, Needs, Pause, Pauses, Scope, Standing
 from fleet.gates.memory import Budget, Memory
 from fleet.gates.quiet import quiet
 from fleet.host import machine
@@ -17,13 +17,18 @@ def rules(home: Path, runtime: Runtime, now: float) -> Rules:
     """Whoever looks at the same moment gets the same rules: nothing of this is only in a supervisor's memory."""
     at_once = runtime.concurrent
     total, available, pressure = machine.memory()
+    pauses = tuple(Pauses(home).all())
     return Rules(
         slots=Slots(runtime.max_concurrent, at_once.coders, at_once.models, at_once.projects, at_once.accounts),
-        closed=_disk(home, runtime) or quiet(runtime.quiet_hours, datetime.fromtimestamp(now)),
-        pauses=tuple(Pauses(home).all()),
+        closed=_disk(home, runtime) or quiet(runtime.quiet_hours, datetime.fromtimestamp(now)) or _all_of(pauses),
+        pauses=pauses,
         accounts=_accounts(runtime, Book(home).all()),
         budget=Budget(Memory(total, available, pressure), runtime.memory, Needs(home).all(), runtime.agent_memory),
     )
+
+
+def _all_of(pauses: tuple[Pause, ...]) -> Closed | None:
+    return next((one.closes("", None) for one in pauses if one.scope is Scope.ALL), None)
 
 
 def _disk(home: Path, runtime: Runtime) -> Closed | None:

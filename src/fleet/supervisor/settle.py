@@ -35,6 +35,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
             answered=left.answered,
             failures=ledger.failures(earlier),
             lost=ledger.lost(earlier),
+            limited_before=ledger.limited(earlier),
             attempts=(attempt.limits or house.runtime.limits).attempts,
             backoff=house.runtime.backoff,
         )
@@ -76,10 +77,15 @@ def put_back(house: House, attempt: Attempt) -> None:
         wanted = replace(attempt.spec, coder=now.coder, model=now.model)
     except FleetError:
         now, wanted = None, attempt.spec
-    if now != wanted:
+    if now == wanted:
+        return
+    try:
         files.put_aside(tracker.spec.path(house.home, attempt.task))
         tracker.spec.write(house.home, attempt.task, wanted)
-        house.log.say("task.json put back", task=attempt.task, level="warning", attempt=attempt.id)
+    except PermissionError as problem:  # an agent may have locked us out: the ledger has what counts
+        house.log.say("task.json not put back", task=attempt.task, level="warning", text=str(problem))
+        return
+    house.log.say("task.json put back", task=attempt.task, level="warning", attempt=attempt.id)
 
 
 def reopen(house: House, attempt: Attempt) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from fleet import keeper
 from fleet.coders import Job, instructions
 from fleet.config.runtime_schema import AccountSettings
+from fleet.core import BadConfig
 from fleet.core.task import Task
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import PROVIDERS
@@ -25,6 +26,8 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     coder = house.find_coder(attempt.coder, house.runtime)
     declared = house.runtime.coders.get(attempt.coder)
     account = house.runtime.accounts.get(attempt.account)
+    if attempt.account and account is None:
+        raise BadConfig(f"the account {attempt.account} is not in runtime.toml any more", hint="fleet config edit")
     earlier = house.earlier(attempt)
     session = session_of(attempt, earlier) if coder.can.resume else None
     ask = asked.command(house, attempt) if coder.can.ask else ()

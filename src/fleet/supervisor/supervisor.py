@@ -17,7 +17,7 @@ from fleet.gates import Closed
 from fleet.supervisor.admit import Admitted, Candidate, admit
 from fleet.supervisor.aside import aside
 from fleet.supervisor.attempts import Attempts
-from fleet.supervisor.choice import choose
+from fleet.supervisor.choice import choose, where
 from fleet.supervisor.house import House
 from fleet.supervisor.rules import rules
 
@@ -159,8 +159,8 @@ class Supervisor:
                 if self._stopping.is_set():
                     break
                 await self._begin(engine, candidate)
-        except FleetError as problem:
-            self._complain(problem)
+        except (FleetError, OSError) as problem:
+            self._complain(problem if isinstance(problem, FleetError) else FleetError(str(problem)))
             return None
         self._failing = False
         self._complaint = ""
@@ -192,7 +192,8 @@ class Supervisor:
 
     def _look(self) -> Looked:
         """Ask the tracker what is ready, in growing bites until enough is found that may start."""
-        house, running, now = self._house, list(self._running.values()), self._house.now()
+        house, now = self._house, self._house.now()
+        running = [self._attempts.current.get(name, attempt) for name, attempt in list(self._running.items())]
         runtime = house.runtime
         limit = AT_LEAST + 2 * (runtime.max_concurrent - len(running))
         law = rules(house.home, runtime, now)
@@ -221,7 +222,7 @@ class Supervisor:
             last = lasts.get(task.id)
             yield Candidate(
                 task, choice.coder, choice.model, last, choice.own_coder, choice.own_model,
-                spec.cwd if spec else None, choice.account,
+                where(spec), choice.account,
             )  # fmt: skip
 
     async def _begin(self, engine: Engine, candidate: Candidate) -> None:
@@ -255,7 +256,7 @@ class Supervisor:
             number=0,
             coder=candidate.coder,
             model=candidate.model,
-            cwd="",
+            cwd=candidate.cwd or "",
             actor=house.actor,
             created=house.now(),
             own_coder=candidate.own_coder,

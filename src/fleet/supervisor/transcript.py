@@ -93,9 +93,6 @@ def condense(events: Sequence[Told]) -> list[Told]:
     return found
 
 
-TURNS = {EventKind.SAID, EventKind.TOOL_CALLED, EventKind.USAGE}  # only a model that answered makes an agent do these
-
-
 def fold(known: Attempt, event: Event) -> Attempt:
     """What an event adds to what is known of an attempt."""
     known = _provider(known, event)
@@ -125,14 +122,23 @@ def fold(known: Attempt, event: Event) -> Attempt:
 
 
 def _provider(known: Attempt, event: Event) -> Attempt:
-    """What an event says of whoever serves the model: it answers, it refuses, a window of it is used up."""
+    """What an event says of whoever serves the model: it answers, it refuses, a window of it is used up. An answer ends
+    what was refused before.
+    """
+    if _is_turn(event):
+        known = replace(known, turned=True, status=None, limited=False)
     if event.status is not None:
         known = replace(known, status=event.status)
-    if event.window is not None and event.window.exhausted and not known.limited:
+    if event.window is not None and event.window.exhausted:
         known = replace(known, limited=True)
-    if event.kind in TURNS and not known.turned:
-        known = replace(known, turned=True)
     return known
+
+
+def _is_turn(event: Event) -> bool:
+    """Whether a model must have answered for this. Words alone show nothing: a program may speak for itself."""
+    if event.kind is EventKind.RESULT:
+        return event.ok is True
+    return event.kind is EventKind.TOOL_CALLED or (event.kind is EventKind.USAGE and event.usage is not None)
 
 
 def _also(asked: str | None, text: str | None) -> str:

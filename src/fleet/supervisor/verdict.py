@@ -10,6 +10,7 @@ from fleet.evidence.receipt import Check, Process, Result
 LONGEST_WAIT = 600.0
 MOST_LOST = 20
 REFUSED_PAUSE = 60.0
+LIMITED_PAUSE = 5.0  # beside the reset that was told, which may be wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Facts:
     answered: bool = False  # that question, since the agent ended
     failures: int = 0  # in a row, before this one
     lost: int = 0  # in a row, before this one
+    limited_before: int = 0  # attempts in a row that a limit ended before a model had answered
     attempts: int = 3
     backoff: float = 10.0
 
@@ -64,7 +66,7 @@ def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
     provider turned away is held back by its account's gate, for as long as that takes.
     """
     if ending is Ending.RATE_LIMITED:
-        return Judged(ending, Verdict.RETRY, cause)
+        return Judged(ending, Verdict.RETRY, cause, wait(facts.limited_before, LIMITED_PAUSE))
     if facts.lost + 1 >= MOST_LOST:
         return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
     if ending is Ending.TURNED_AWAY:

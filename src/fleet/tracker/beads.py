@@ -136,7 +136,7 @@ class Beads:
         needed = {needs for issue in found for needs in issue.task.after if TASK_ID.match(needs)}
         others = {task.id: task for task in self._some(needed)} if needed else {}
         free = [task for task in envelope.tasks(found, others) if task.status is Status.OPEN and not task.waits_for]
-        now = time.time()
+        now = self._now()
         return sorted(free, key=lambda task: (urgency(task, ageing, now), *_age(task)))[:limit]
 
     def claim(self, task: str, actor: str) -> bool:

@@ -132,7 +132,7 @@ class Local:
 
     def ready(self, limit: int | None = None, ageing: float | None = None) -> list[Task]:
         never = float("inf")
-        return self._list(READY, limit=-1 if limit is None else limit, now=time.time(), ageing=ageing or never)
+        return self._list(READY, limit=-1 if limit is None else limit, now=self._now(), ageing=ageing or never)
 
     def claim(self, task: str, actor: str) -> bool:
         return self._change(CLAIM, task, actor=actor)
