@@ -434,8 +434,8 @@ def test_a_full_disk_is_said_to_be(tmp_path: Path) -> None:
 
 def test_what_is_ready_is_found_by_the_index_alone(tmp_path: Path) -> None:
     with database.reading(database.path(tmp_path), local.SCHEMA) as db:
-        plan = [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {local.READY}", {"limit": 10})]
-    assert plan[0] == "SEARCH t USING INDEX tasks_in_turn (status=?)"
+        plan = [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {local.READY}", {"priority": 2, "limit": 10})]
+    assert plan[0] == "SEARCH t USING INDEX tasks_in_turn (status=? AND priority=?)"
     assert not [step for step in plan if "SCAN" in step or "TEMP B-TREE" in step]
 
 

@@ -58,7 +58,7 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worked]:
             "A task for aider", "-d", "/run touch pwned", "--cwd", done, "--check", "grep -q aider made.txt"
         )
         second = home.add(REFUSED, "--cwd", refused, "--attempts", "1")
-        home.drain()
+        home.ok("run", "--once")
         rows = home.tasks()
         yield Worked(home, where, {"done": rows[first], "refused": rows[second]}, done, listed)
 
@@ -88,9 +88,10 @@ def test_what_it_used_is_known_as_far_as_it_tells(worked: Worked) -> None:
     assert row["peak_context_pct"] is None
 
 
-def test_a_refusal_is_a_failure_although_aider_exits_with_0(worked: Worked) -> None:
+def test_a_refusal_is_no_result_although_aider_exits_with_0(worked: Worked) -> None:
     row = worked.rows["refused"]
-    assert row["state"] == "failed"
+    assert row["state"] == "open"
+    assert worked.home.shown(row["id"])["history"][0]["ending"] == "turned away"
     assert "invalid x-api-key" in row["cause"]
     assert worked.home.receipt(row["id"])["process"]["code"] == 0
 

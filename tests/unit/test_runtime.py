@@ -310,7 +310,7 @@ def test_a_projects_limits_are_found_from_inside_it(tmp_path: Path, monkeypatch:
     assert project_limits(inside) == ProjectLimits(attempts=7)
     (tmp_path / "repo/.git").write_text("gitdir: elsewhere")
     assert project_limits(inside) is None, "another repository's fleet.yaml is none of ours"
-    (tmp_path / "repo/fleet.yaml").write_text("project: 5\n")
+    (tmp_path / "repo/fleet.yaml").write_text("limits: 5\n")
     with pytest.raises(BadConfig, match=str(tmp_path / "repo/fleet.yaml")):
         project_limits(inside)
 

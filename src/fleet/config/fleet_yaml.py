@@ -8,7 +8,16 @@ from pathlib import Path as FilePath
 
 from fleet.config.document import parse
 from fleet.config.problems import Document, InvalidFile, Path, dotted
-from fleet.config.schema import AGENT_NAME, AgentPart, FleetFile, GatewayPart, LimitsPart, ModelPart, NodePart
+from fleet.config.schema import (
+    AGENT_NAME,
+    AgentPart,
+    FleetFile,
+    GatewayPart,
+    LimitsFile,
+    LimitsPart,
+    ModelPart,
+    NodePart,
+)
 from fleet.config.shape import fill
 from fleet.config.units import dollars, seconds, silence, size, tokens
 from fleet.core import BadConfig, NotFound
@@ -32,6 +41,25 @@ class InvalidFleet(InvalidFile):
 
 
 def load(path: FilePath) -> Loaded:
+    return read(_text(path), path)
+
+
+def load_limits(path: FilePath) -> ProjectLimits | None:
+    """The limits of a fleet.yaml, which may say nothing else: who only hands out tasks needs no nodes and models."""
+    document = parse(_text(path))
+    if document.value is None and document.problems:
+        raise InvalidFleet(path, document.problems)
+    part = document.value.get("limits") if isinstance(document.value, dict) else None
+    if part is None:
+        return None
+    alone = Document({"limits": part}, document.places)
+    file = fill(LimitsFile, alone)
+    if file is None or alone.problems:
+        raise InvalidFleet(path, alone.problems)
+    return _limits(file.limits)
+
+
+def _text(path: FilePath) -> str:
     try:
         content = files.read(path, follow=True, limit=MAX_BYTES)
     except OSError as problem:
@@ -39,10 +67,9 @@ def load(path: FilePath) -> Loaded:
     if content is None:
         raise NotFound(f"there is no {path}", hint="make one with: fleet init")
     try:
-        text = content.decode()
+        return content.decode()
     except UnicodeDecodeError as problem:
         raise BadConfig(f"{path} is not UTF-8 text (byte {problem.start})") from None
-    return read(text, path)
 
 
 def read(text: str, path: FilePath) -> Loaded:

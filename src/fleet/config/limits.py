@@ -78,9 +78,9 @@ def project_limits(cwd: Path) -> ProjectLimits | None:
     found = next((path for path in candidates(cwd) if os.path.lexists(path)), None)
     if found is None:
         return None
-    from fleet.config.fleet_yaml import load
+    from fleet.config.fleet_yaml import load_limits
 
-    return load(found).fleet.limits
+    return load_limits(found)
 
 
 def _is_ours(directory: Path) -> bool:

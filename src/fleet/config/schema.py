@@ -201,6 +201,12 @@ class LimitsPart(Part, frozen=True, kw_only=True):
     cost: Annotated[Dollars | None, _says("US dollars of all attempts at a task together. 0 or none: no limit.")] = None
 
 
+class LimitsFile(Part, frozen=True, kw_only=True):
+    """A fleet.yaml of which only the limits are asked."""
+
+    limits: LimitsPart | None = None
+
+
 class FleetFile(Part, frozen=True, kw_only=True):
     """One file that says which model on which machine each agent role thinks with."""
 

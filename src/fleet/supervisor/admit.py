@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import PurePath
 
 from fleet.core.task import Task
@@ -143,7 +144,7 @@ class _Hall:
         if candidate.account is not None:
             known = tuple(one for one in known if one.account == candidate.account)
             if not known:
-                return Closed(f"{candidate.coder} has no account {candidate.account}")
+                return Closed(f"{candidate.coder} has no account {candidate.account} any more: fleet config edit")
         closed = {one.account: self._closed_account(one) for one in known}
         free = [name for name, why in closed.items() if why is None]
         if free:
@@ -166,7 +167,8 @@ class _Hall:
 
 def _backoff(last: Attempt | None, now: float) -> Closed | None:
     seconds = wait(last, now)
-    return Closed(f"tried again in {seconds:.0f} s", now + seconds) if seconds > 0 else None
+    when = f"{datetime.fromtimestamp(now + seconds):%H:%M:%S}"
+    return Closed(f"not before {when}", now + seconds) if seconds > 0 else None
 
 
 def wait(last: Attempt | None, now: float) -> float:

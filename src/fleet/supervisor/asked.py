@@ -15,6 +15,7 @@ from fleet.questions.thread import Question
 from fleet.supervisor.house import House
 
 LONGEST_TOLD = 20_000  # characters
+NOT_ITS_OWN = ("broke", "cancelled", "lost", "abandoned")  # ends that cut an agent off, of which nobody is told more
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def look(house: House, attempt: Attempt, receipt: Receipt | None) -> Asked:
     An answer that it was given while it waited is done with, and so is one that it may have written itself. One that a
     person gave is for the next attempt: who asked in the file and ended does not know of it, however early it came.
     """
-    if receipt is None or receipt.process.code != 0:
+    if receipt is None or attempt.started is None or receipt.process.cause in NOT_ITS_OWN:
         return Asked()
     later = (file.changed(house.artifacts(attempt.task)) or 0.0) > (attempt.ended or house.now())
     found = _asked(house, attempt, receipt)

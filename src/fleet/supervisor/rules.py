@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 
@@ -18,8 +19,9 @@ def rules(home: Path, runtime: Runtime, now: float) -> Rules:
     at_once = runtime.concurrent
     total, available, pressure = machine.memory()
     pauses = tuple(Pauses(home).all())
+    projects = {os.path.realpath(name): most for name, most in at_once.projects.items()}
     return Rules(
-        slots=Slots(runtime.max_concurrent, at_once.coders, at_once.models, at_once.projects, at_once.accounts),
+        slots=Slots(runtime.max_concurrent, at_once.coders, at_once.models, projects, at_once.accounts),
         closed=_disk(home, runtime) or quiet(runtime.quiet_hours, datetime.fromtimestamp(now)) or _all_of(pauses),
         pauses=pauses,
         accounts=_accounts(runtime, Book(home).all()),

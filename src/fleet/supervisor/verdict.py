@@ -9,6 +9,9 @@ from fleet.evidence.receipt import Check, Process, Result
 
 LONGEST_WAIT = 600.0
 MOST_LOST = 20
+UNFINISHED = (
+    Ending.CRASHED, Ending.TIMED_OUT, Ending.SILENT, Ending.CONTEXT, Ending.RATE_LIMITED, Ending.TURNED_AWAY,
+)  # fmt: skip
 REFUSED_PAUSE = 60.0
 LIMITED_PAUSE = 5.0  # beside the reset that was told, which may be wrong
 
@@ -46,6 +49,8 @@ def judge(facts: Facts) -> Judged:
     if facts.process.survivors and ending is not Ending.CANCELLED:
         left = f"{facts.process.survivors} of its processes could not be ended"
         return Judged(ending, Verdict.FAILED, f"{cause}; {left}, so it is not tried again")
+    if facts.question is not None and not facts.answered and ending in UNFINISHED:
+        return Judged(ending, Verdict.ASKED, facts.question)  # whatever else went wrong, it waits for a person
     match ending:
         case Ending.CANCELLED:
             return Judged(ending, Verdict.CANCELLED, cause)

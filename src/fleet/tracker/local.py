@@ -13,7 +13,7 @@ from fleet.core.task import Comment, NewTask, Status, Task
 from fleet.core.text import clean
 from fleet.host import database
 from fleet.tracker import reserve, words
-from fleet.tracker.base import Tracker, circle
+from fleet.tracker.base import Tracker, circle, urgency
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS tasks (
@@ -61,10 +61,11 @@ UNFINISHED = _TASKS + "WHERE t.status != 'closed' ORDER BY t.number"
 READY = (
     _TASKS
     + """
-    WHERE t.status = 'open' AND ifnull(needs, '') NOT GLOB '*!*'
-    ORDER BY t.priority - max(0, :now - t.created) / :ageing, t.number LIMIT :limit
+    WHERE t.status = 'open' AND t.priority = :priority AND ifnull(needs, '') NOT GLOB '*!*'
+    ORDER BY t.number LIMIT :limit
 """
 )
+PRIORITIES = range(5)
 LAST = "SELECT coalesce(max(number), 0) FROM tasks"
 EXISTS = "SELECT 1 FROM tasks WHERE id = :task"
 ADD = """
@@ -131,8 +132,12 @@ class Local:
         return self._list(UNFINISHED)
 
     def ready(self, limit: int | None = None, ageing: float | None = None) -> list[Task]:
-        never = float("inf")
-        return self._list(READY, limit=-1 if limit is None else limit, now=self._now(), ageing=ageing or never)
+        """Of each priority the oldest are found by the index; among them are the most urgent of all."""
+        most, now = -1 if limit is None else limit, self._now()
+        with database.reading(self._file, SCHEMA, self._patience) as db:
+            asked = [db.execute(READY, {"priority": priority, "limit": most}) for priority in PRIORITIES]
+            found = [_task(row) for rows in asked for row in rows]
+        return sorted(found, key=lambda task: urgency(task, ageing, now))[:limit]
 
     def claim(self, task: str, actor: str) -> bool:
         return self._change(CLAIM, task, actor=actor)
