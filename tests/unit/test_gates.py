@@ -98,7 +98,7 @@ def test_a_heap_of_windows_is_kept_to_the_last_few_and_a_person_may_open_an_acco
     assert len(heard.windows) == accounts.MOST_WINDOWS
     assert max(map(len, heard.windows)) <= 40
     assert heard.closed(NOW) is not None
-    opened = accounts.reopen(heard)
+    opened = accounts.reopen(heard, NOW)
     assert (opened.closed(NOW), opened.probing) == (None, True)
 
 

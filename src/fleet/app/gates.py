@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fleet.app.home import SETTINGS, ensure_home, wake
@@ -56,7 +57,7 @@ def reopen(name: str) -> str:
     if not known:
         raise NotFound(f"nothing is known of an account {clean(name)!r}", hint="fleet quota")
     for one in known:
-        Book(home).change(one.coder, one.account, accounts.reopen)
+        Book(home).change(one.coder, one.account, partial(accounts.reopen, now=time.time()))
     wake(home)
     return known[0].who
 

@@ -6,8 +6,10 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from getpass import getuser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleet import keeper, tracker
 from fleet.app.home import SETTINGS, ensure_home, wake
@@ -22,6 +24,9 @@ from fleet.host import files, locks
 from fleet.questions import file as questions
 from fleet.supervisor.choice import LOCK, attempt_directory, choose, where
 from fleet.tracker import Tracker
+
+if TYPE_CHECKING:
+    from fleet.gates import Closed
 
 ENDS_WITHIN = 25.0
 ROUSED_AFTER, ENDED_AFTER = 2.0, 19.0  # seconds; a keeper that was stopped is let go on, then ended
@@ -144,7 +149,14 @@ def _waiting(desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], no
     full = f"waits for a slot: {len(running)} of {most} run" if len(running) >= most else ""
     chosen = {candidate.task.id for candidate in found.chosen}
     others = {task.id: full for task in ready if task.id not in chosen}
-    return others | {name: closed.cause for name, closed in found.waiting.items()}
+    return others | {name: _until(closed) for name, closed in found.waiting.items()}
+
+
+def _until(closed: Closed) -> str:
+    """Why a task waits, and until when if that is known and not said."""
+    if closed.until is None or any(word in closed.cause for word in ("until", "not before")):
+        return closed.cause
+    return f"{closed.cause}, until {datetime.fromtimestamp(closed.until):%Y-%m-%d %H:%M}"
 
 
 def ready(desk: Desk, limit: int | None) -> list[Row]:

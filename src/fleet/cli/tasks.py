@@ -200,7 +200,7 @@ def _print(shown: Shown) -> None:
     facts = [
         ("id", row.id), ("title", row.title), ("state", row.state.value), ("cause", row.cause),
         ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
-        ("priority", str(row.priority)), ("branch", row.branch or ""), ("waits for", ", ".join(row.waits_for)),
+        ("account", (shown.spec.account if shown.spec else None) or ""), ("priority", str(row.priority)), ("branch", row.branch or ""), ("waits for", ", ".join(row.waits_for)),
         ("check", (shown.spec.check if shown.spec else None) or ""), *_limits(shown), ("notes", shown.notes),
     ]  # fmt: skip
     for name, value in facts:
@@ -213,7 +213,8 @@ def _print(shown: Shown) -> None:
     for attempt in shown.history:
         wall = span((attempt.ended or time.time()) - attempt.started) if attempt.started else "-"
         ending = attempt.verdict.value if attempt.verdict else "running"
-        who = f"{clock(attempt.started)}  {wall}  {attempt.coder}  {_context(attempt)}"
+        coder = f"{attempt.coder} ({attempt.account})" if attempt.account else attempt.coder
+        who = f"{clock(attempt.started)}  {wall}  {coder}  {_context(attempt)}"
         line = f"attempt {attempt.number}  {who}  {ending}"
         cause = "; ".join(clean(said, 2000) for said in (attempt.cause, _handover(attempt)) if said)
         click.echo(("\n" if attempt.number == 1 else "") + line + (f": {cause}" if cause else ""))

@@ -88,9 +88,9 @@ def _hear(known: Standing, window: Window, now: float) -> Standing:
     return replace(heard, closed_until=until, cause=cause, probing=reset is None)
 
 
-def reopen(known: Standing) -> Standing:
+def reopen(known: Standing, now: float) -> Standing:
     """A person says that it may be tried again, whatever was said of it: one goes first."""
-    return replace(known, refusals=(), pauses=0, probing=True, closed_until=0.0, cause="opened by hand")
+    return replace(known, refusals=(), pauses=0, probing=True, closed_until=now, cause="opened by hand")
 
 
 def refuse(known: Standing, refusal: Refusal) -> Standing:
