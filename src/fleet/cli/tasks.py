@@ -200,7 +200,8 @@ def _print(shown: Shown) -> None:
     facts = [
         ("id", row.id), ("title", row.title), ("state", row.state.value), ("cause", row.cause),
         ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
-        ("account", (shown.spec.account if shown.spec else None) or ""), ("priority", str(row.priority)), ("branch", row.branch or ""), ("waits for", ", ".join(row.waits_for)),
+        ("account", (shown.spec.account if shown.spec else None) or ""),
+        ("priority", str(row.priority)), ("branch", row.branch or ""), ("waits for", ", ".join(row.waits_for)),
         ("check", (shown.spec.check if shown.spec else None) or ""), *_limits(shown), ("notes", shown.notes),
     ]  # fmt: skip
     for name, value in facts:
