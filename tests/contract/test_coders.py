@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 import parts
 from fleet.coders import Coder, Command, Declared, Job, conformance, find, instructions, names
 from fleet.coders.acp import Acp
-from fleet.coders.conformance import CHECKS, HOSTILE, OF_TRANSCRIPT, STRANGE, flaw, job
+from fleet.coders.conformance import CHECKS, HOSTILE, OF_TRANSCRIPT, STRANGE, job
+from fleet.coders.misfit import flaw
 from fleet.core import BadConfig
 from fleet.core.task import Status, Task
 from fleet.core.work import Event, EventKind, Usage

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fleet.coders.base import Can, Command, Job, checked
-from fleet.coders.conformance import CHECKS, Check, check, examine, flaw
+from fleet.coders.conformance import CHECKS, Check, check, examine
+from fleet.coders.misfit import flaw
 from fleet.coders.stream import other, strange
 from fleet.core.errors import BadConfig
 from fleet.core.work import Event, EventKind, Usage, Window

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fleet.coders.base import Can, Coder, Command, Job
-from fleet.coders.conformance import flaw, misfit, misfit_command
+from fleet.coders.misfit import flaw, misfit, misfit_command
 from fleet.coders.stream import other, short
 from fleet.config.runtime_schema import CODER_NAME
 from fleet.core.errors import BadConfig, FleetError
