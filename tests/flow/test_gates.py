@@ -25,8 +25,14 @@ def home(tmp_path: Path) -> Iterator[Scratch]:
 def provider(home: Scratch, **state: object) -> Path:
     path = home.root / "provider.json"
     path.write_text(json.dumps({"used": {}, "asked": [], "turned_away": [], "window": 4.0, "most": 1000} | state))
-    home.env |= {"PROVIDER": str(path), "TURNS": "6"}
+    home.env |= {"PROVIDER": str(path), "TURNS": "4"}
     return path
+
+
+def add_many(home: Scratch, tasks: list[dict[str, str]], place: Path) -> list[str]:
+    """Add them all at once; their ids."""
+    made = home.ok("add", "--file", "-", "--format", "json", "--cwd", place, "--json", stdin=json.dumps(tasks)).json()
+    return [one["id"] for one in made]
 
 
 def accounts(home: Scratch, *names: str) -> list[str]:
@@ -36,27 +42,27 @@ def accounts(home: Scratch, *names: str) -> list[str]:
 
 
 def test_twenty_tasks_go_on_when_windows_run_dry_each_in_its_own_session(home: Scratch) -> None:
-    path = provider(home, most=15)
+    path = provider(home, most=20, window=8.0)
     home.settle(
         "coder=metered", "max_concurrent=20", "backoff=0s", *accounts(home, *NAMES), coders={"metered": METERED}
     )
     place = home.place("work")
-    ids = home.add_all(
-        {f"task {n}": ("--cwd", place, *(("--account", "two") if n % 5 == 0 else ())) for n in range(20)}
+    ids = add_many(
+        home, [{"title": f"task {n}"} | ({"account": "two"} if n % 5 == 0 else {}) for n in range(20)], place
     )
-    pinned = {ids[f"task {n}"] for n in range(0, 20, 5)}
+    pinned = set(ids[::5])
     said = home.drain()
     rows = home.tasks()
     assert {row["state"] for row in rows.values()} == {"done"}
     told = json.loads(path.read_text())
     asked = [tuple(one) for one in told["asked"]]
-    assert len(asked) == 20 * 6, "no turn was lost or done twice"
+    assert len(asked) == 20 * 4, "no turn was lost or done twice"
     assert {account for _, account in asked} == set(NAMES), "the others were used when one was empty"
     assert {account for task, account in asked if task in pinned} == {"two"}
     closed = [one for one in said if one["event"] == "account closed"]
     used_up = {one["account"] for one in closed}
     assert used_up >= {"one"}
-    history = [attempt for task in ids.values() for attempt in home.shown(task)["history"]]
+    history = [attempt for task in ids for attempt in home.shown(task)["history"]]
     limited = [one for one in history if one["ending"] == "rate limited"]
     assert limited
     assert all(one["verdict"] == "retry" for one in limited)
@@ -107,7 +113,7 @@ def test_sixty_agents_wait_for_memory_rather_than_take_more_than_there_is(home: 
     )  # fmt: skip
     home.env |= {"TAKES": str(each - 12_000_000), "WITNESS": str(witness)}  # the rest is the interpreter
     place = home.place("work")
-    ids = home.add_all({f"task {n}": ("--cwd", place) for n in range(60)})
+    ids = add_many(home, [{"title": f"task {n}"} for n in range(60)], place)
     supervisor = home.run("--drain")
     cause = until(lambda: _cause(home, "memory"))
     assert "heavy needs" in cause
@@ -118,7 +124,7 @@ def test_sixty_agents_wait_for_memory_rather_than_take_more_than_there_is(home: 
         most = max(most, running)
     assert 1 < most <= 16
     assert {row["state"] for row in home.tasks().values()} == {"done"}
-    history = home.shown(next(iter(ids.values())))["history"]
+    history = home.shown(ids[0])["history"]
     assert history[0]["memory"] >= each - 12_000_000, "it was measured"
 
 
