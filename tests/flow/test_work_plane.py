@@ -352,7 +352,8 @@ def test_what_a_task_left_can_be_read(night: Night) -> None:
     assert [one["id"] for one in events] == list(range(1, len(events) + 1))
     assert [one["kind"] for one in events] == ["session_started", "settled", "session_started", "result", "settled"]
     log = [json.loads(line) for line in night.home.ok("task", task, "log").out.splitlines()]
-    assert [one["event"] for one in log] == ["claimed", "agent started", "settled"] * 2
+    first, second = ["claimed", "agent started", "settled"], ["claimed", "agent started", "turn began", "settled"]
+    assert [one["event"] for one in log] == [*first, *second]
     assert night.home.receipt(task)["attempt"]["number"] == 2
     plan = night.home.artifact(task, "PLAN_AND_STATUS.md")
     assert night.home.fleet("task", task, "plan").code == 3
