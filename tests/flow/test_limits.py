@@ -257,3 +257,18 @@ def test_what_one_supervisor_decided_the_next_one_does(home: Scratch) -> None:
     home.drain()
     assert (home.task(task)["state"], home.task(task)["cause"]) == ("failed", "2M tokens (limit tokens 2M)")
     assert home.agents() == []
+
+
+def test_a_built_in_coder_can_be_told_how_much_its_model_reads(tmp_path: Path) -> None:
+    """Of some agent CLIs nobody tells the limit, so that their context is never full unless the user says it."""
+    with scratch(tmp_path) as home:
+        program = home.user / "bin" / "opencode"
+        program.parent.mkdir()
+        program.write_text("#!/bin/sh\ncat >/dev/null\necho made >made\n")
+        program.chmod(0o755)
+        home.env["PATH"] = f"{program.parent}:{home.env['PATH']}"
+        home.settle("coder=opencode", "model=", "coders.opencode.context_limit=5000")
+        task = home.add("one", "--cwd", home.place("here"))
+        home.drain()
+        (attempt,) = home.shown(task)["history"]
+        assert (attempt["context_limit"], attempt["context_from"]) == (5000, "runtime.toml")

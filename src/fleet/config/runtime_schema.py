@@ -142,7 +142,7 @@ class AccountSettings(Part, frozen=True, kw_only=True):
 
 
 class CoderSettings(Part, frozen=True, kw_only=True):
-    """An agent CLI: any program, without code; or additions to one that is built in or installed, by the last three."""
+    """An agent CLI: any program, without code; or additions to one that is built in or installed, by the last four."""
 
     argv: Annotated[tuple[Word, ...] | None, _says("The program and its options. Required for one of your own.")] = None
     prompt: Annotated[
@@ -166,7 +166,7 @@ class CoderSettings(Part, frozen=True, kw_only=True):
     ] = ()
 
 
-OF_OWN_CODERS = ("argv", "prompt", "permissions", "events", "model_flag", "resume_flag", "context_limit")
+OF_OWN_CODERS = ("argv", "prompt", "permissions", "events", "model_flag", "resume_flag")
 OF_ACP = ("permissions",)
 NOT_WITH_ACP = ("events", "model_flag", "resume_flag")  # the protocol says these itself
 

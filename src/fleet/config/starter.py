@@ -21,7 +21,7 @@ HEAD = """\
 """
 CODERS = """\
 # Any program as a coder, without code. Those that are built in or installed (fleet coders list) take of these keys
-# args, env and pass_env. Nothing secret is passed on to an agent unless pass_env names it.
+# context_limit, args, env and pass_env. Nothing secret is passed on to an agent unless pass_env names it.
 #
 # [coders.my-agent]
 # argv = ["my-agent", "--go"]             # the program and its options

@@ -49,9 +49,8 @@ def _prepare(house: House, attempt: Attempt) -> tuple[Attempt, keeper.Start | No
     save(directory / "before.json", look(place.path, artifacts))
     told = house.ledger.context(attempt.coder, attempt.model)
     own = house.runtime.coders.get(attempt.coder)
-    declared = own is not None and own.context_limit is not None
-    expected = coder.context_limit if declared else context_of(coder, attempt.model)
-    context = context_limit(told, expected, declared=declared)
+    said = own.context_limit if own else None
+    context = context_limit(told, said or context_of(coder, attempt.model), declared=said is not None)
     prepared = replace(
         attempt,
         cwd=str(place.path),
