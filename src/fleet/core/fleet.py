@@ -8,6 +8,8 @@ from enum import StrEnum
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from fleet.core.workspace import Workspace
+
 
 class Kind(StrEnum):
     """What a node speaks."""
@@ -120,6 +122,7 @@ class Fleet:
     models: Mapping[str, Model]
     agents: Mapping[str, Agent]
     limits: ProjectLimits | None = None
+    workspace: Workspace | None = None
 
     def routes(self) -> list[Route]:
         return [self.route(agent) for agent in self.agents.values()]

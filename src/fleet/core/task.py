@@ -73,6 +73,8 @@ class Spec:
     silence: float | None = None
     tokens: int | None = None
     cost: float | None = None
+    place: str | None = None
+    interactive: bool | None = None  # a person began it in a terminal: no supervisor hands it out
 
 
 CANCELLED = "cancelled"

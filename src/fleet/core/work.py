@@ -51,6 +51,14 @@ BLAMELESS = (
 AGENT = "the agent"  # said itself how much its model reads at once
 
 
+class PlaceKind(StrEnum):
+    """Where an attempt works: the task's own directory, a git worktree, or a private clone."""
+
+    INPLACE = "inplace"
+    WORKTREE = "worktree"
+    CLONE = "clone"
+
+
 class Verdict(StrEnum):
     """What an ending meant for the task."""
 
@@ -191,6 +199,11 @@ class Attempt:
     status: int | None = None  # what the provider last refused a request with
     limited: bool = False  # the agent says that a window of the provider's is used up
     memory: int | None = None  # bytes, at the most, of all its processes
+    place: PlaceKind = PlaceKind.INPLACE
+    repository: str = ""  # the top of the repository that its place was made from
+    interactive: bool = False  # a person can talk to it, in a terminal of its own
+    terminal: str = ""  # the name of that terminal's session
+    batch: str = ""  # started together with others of this name
 
     @property
     def counts(self) -> bool:

@@ -5,11 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleet.core.work import PlaceKind
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an attempt works. Outside a git repository there is no branch and no base."""
+    """Where an attempt works. Outside a git repository there is no branch and no base.
+
+    A worktree or a clone is made from a repository, whose top is kept; it belongs to fleet, and may be removed.
+    """
 
     path: Path
     branch: str | None = None
     base: str | None = None
+    kind: PlaceKind = PlaceKind.INPLACE
+    repository: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What stands in a place now. None is unknown."""
+
+    ahead: int | None = None  # commits on top of its base
+    changed: int | None = None  # files that differ from the last commit, new ones too
+    there: bool = True
+    size: int | None = None  # bytes on disk, when it was asked for

@@ -12,6 +12,7 @@ from fleet.core import BadConfig
 from fleet.core.errors import is_passing
 from fleet.core.task import Spec
 from fleet.core.text import clean, has_controls
+from fleet.core.work import PlaceKind
 from fleet.host import files
 from fleet.tracker.reserve import directory
 
@@ -59,6 +60,8 @@ def parse(found: dict[str, Any], where: str) -> Spec:
         silence=_given(found, "silence", where, _is_amount, "a number of seconds, or 0 for no limit"),
         tokens=_given(found, "tokens", where, _is_whole, "a whole number, or 0 for no limit"),
         cost=_given(found, "cost", where, _is_amount, "a number of US dollars, or 0 for no limit"),
+        place=_given(found, "place", where, _is_place, f"one of {', '.join(PlaceKind)}"),
+        interactive=_given(found, "interactive", where, lambda value: isinstance(value, bool), "true or false"),
     )
 
 
@@ -71,6 +74,10 @@ def _given(found: dict[str, Any], key: str, where: str, fits: Callable[[Any], bo
 
 def _is_word(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and not has_controls(value)
+
+
+def _is_place(value: Any) -> bool:
+    return value in list(PlaceKind)
 
 
 def _is_path(value: Any) -> bool:

@@ -1,0 +1,72 @@
+"""What an agent in a terminal tells of itself: signals, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class SignalKind(StrEnum):
+    """What an agent's own hook, or its own record, said happened."""
+
+    READY = "ready"  # it stands at its prompt for the first time
+    TAKEN = "taken"  # it was given this text
+    ACTED = "acted"  # a sign of life in the middle of a turn: a tool was called, or came back
+    ASKS = "asks"  # it waits for a person's leave, or for an answer, in its terminal
+    RESTED = "rested"  # its turn is over
+    LEFT = "left"  # its session is over
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    kind: SignalKind
+    at: float
+    text: str | None = None
+    session: str | None = None
+    transcript: str | None = None  # the file in which the agent keeps what was said
+
+
+class Mood(StrEnum):
+    """What an agent in a terminal does, as far as it tells."""
+
+    STARTING = "starting"
+    WORKING = "working"
+    WAITING = "waiting"  # at its prompt
+    ASKING = "asking"
+    UNKNOWN = "unknown"  # it tells nothing of itself
+
+
+@dataclass(frozen=True, slots=True)
+class Felt:
+    mood: Mood
+    since: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Whether a prompt was taken. None: the agent tells nothing of itself, and its screen says nothing either way."""
+
+    taken: bool | None
+    cause: str
+    picture: str = ""  # of its screen, when it was not
+
+
+MOODS = {
+    SignalKind.READY: (Mood.WAITING, "at its prompt"),
+    SignalKind.TAKEN: (Mood.WORKING, ""),
+    SignalKind.ACTED: (Mood.WORKING, ""),
+    SignalKind.ASKS: (Mood.ASKING, "waits for your leave"),
+    SignalKind.RESTED: (Mood.WAITING, "its turn is over"),
+    SignalKind.LEFT: (Mood.UNKNOWN, "its session is over"),
+}
+
+
+def feel(signals: Sequence[Signal], *, tells: bool = True) -> Felt:
+    """What an agent does now: what the last signal says. `tells`: it is one of those who give signals at all."""
+    if not signals:
+        return Felt(Mood.STARTING, None, "it has not come to its prompt yet") if tells else Felt(Mood.UNKNOWN, None, "")
+    last = signals[-1]
+    mood, why = MOODS[last.kind]
+    return Felt(mood, last.at, last.text or why if mood is Mood.ASKING else why)
