@@ -62,7 +62,7 @@ def run(
         pump = _Pump(process, stdin, limit)
         in_time = pump.until(time.monotonic() + timeout)
         if not in_time:
-            _end(process)
+            end_group(process)
         pump.close()
     return Ran(process.returncode, bytes(pump.out), bytes(pump.err), timed_out=not in_time)
 
@@ -154,7 +154,8 @@ def _pipe(pipe: object) -> IO[bytes]:
     return pipe  # type: ignore[return-value]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Ask a child and its group to end, then make them."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
