@@ -2,6 +2,19 @@
 
 from fleet.host.process import strays, sweep
 from fleet.keeper.base import Cause, Exit, Start
-from fleet.keeper.hold import Hold, abort, adopt, hold, is_alive, rouse
+from fleet.keeper.hold import Hold, abort, adopt, hold, in_terminal, is_alive, rouse
 
-__all__ = ["Cause", "Exit", "Hold", "Start", "abort", "adopt", "hold", "is_alive", "rouse", "strays", "sweep"]
+__all__ = [
+    "Cause",
+    "Exit",
+    "Hold",
+    "Start",
+    "abort",
+    "adopt",
+    "hold",
+    "in_terminal",
+    "is_alive",
+    "rouse",
+    "strays",
+    "sweep",
+]

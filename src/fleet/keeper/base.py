@@ -40,6 +40,7 @@ class Cause(StrEnum):
     OUTPUT = "output limit"
     CANCELLED = "cancelled"
     ABANDONED = "abandoned"
+    HUNG_UP = "terminal closed"
     NOT_STARTED = "not started"
 
 

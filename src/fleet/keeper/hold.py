@@ -111,6 +111,17 @@ def hold(directory: Path, start: Start) -> Hold:
     return adopt(directory) or _start(files.private_dir(directory), start)
 
 
+def in_terminal(directory: Path, start: Start) -> tuple[str, ...]:
+    """The command that keeps an agent in the terminal it is started in; what it is to start is written down for it.
+
+    Standard input and the limits of output are not for an agent in a terminal. Of several that are started for this
+    directory, at once or after a crash, one starts the agent; the others end.
+    """
+    if adopt(directory) is None:
+        files.write(files.private_dir(directory) / "spec", _spec(start), files.PRIVATE)
+    return (sys.executable, "-I", "-S", _program(), str(directory), "terminal")
+
+
 def adopt(directory: Path) -> Hold | None:
     """The keeper that was started for this directory, alive, over or lost; None when there never was one."""
     events = _open_pipe(directory / EVENTS, os.O_RDONLY)

@@ -1,6 +1,7 @@
 """The keeper: one small process that owns one agent's process tree, whatever becomes of the supervisor.
 
 Run as: python -I -S keep.py <attempt directory> <lock fd> <events fd> <control fd>
+    or: python -I -S keep.py <attempt directory> terminal    as the first process of a terminal, which the agent gets
 
 It is a program, not a module: nothing imports it, and it imports nothing of fleet. Hundreds may run at once, so imports
 are counted in megabytes and milliseconds: json, signal, subprocess or pathlib would each cost more than all of this.
@@ -39,9 +40,13 @@ FREEZE_PASSES = 50
 LAST_DRAIN = 1.0
 LOOK_PAUSE = 30.0
 FIRST_WEIGHING, LAST_WEIGHING = 0.25, 30.0
+CLAIM_PAUSE, CLAIM_TRIES = 0.02, 10
+# Of a program that was cut off: no more pastes in brackets, no mouse, a cursor, plain text.
+CALM = b"\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?25h\x1b[0m"
 NEVER = float("inf")
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
 LINUX = os.path.exists("/proc/self/stat")
+KEYS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # what a terminal sends to those who are not in front
 
 
 class NotStarted(Exception):
@@ -71,28 +76,122 @@ class Spec:
 
 
 def main() -> None:
-    lock, events, control = map(int, sys.argv[2:5])
     os.chdir(sys.argv[1])
+    terminal = Terminal() if sys.argv[2:] == ["terminal"] else None
+    lock, events, control = claim() if terminal else map(int, sys.argv[2:5])
+    if terminal:
+        terminal.stand_back()
     for fd in (lock, events, control):
         os.set_inheritable(fd, False)
         os.set_blocking(fd, False)
-    wakeups = listen()
+    wakeups = listen(hangs_up=terminal is not None)
     prctl(SET_CHILD_SUBREAPER, 1)
-    keep(read_spec(), Events(events), control, wakeups)
+    keeper = keep(read_spec(), Events(events), control, wakeups, terminal)
+    if terminal:
+        terminal.take_back(keeper.last_words())
     tidy()
     os._exit(0)  # taking the interpreter apart in order would be a fifth of our time
 
 
-def listen() -> int:
+def claim() -> tuple[int, int, int]:
+    """Lock, events and control, made here because nobody could hand them to us; the end, when another has been here."""
+    lock = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
+    if not is_locked_by_us(lock):
+        sys.exit("fleet: another keeper has this attempt")
+    if os.path.exists("exit.json") or os.path.exists(DRAFT):
+        for name in ("lock", "spec"):
+            forget(name)
+        sys.exit("fleet: this attempt is over")
+    return lock, make_pipe("events"), make_pipe("control")
+
+
+def is_locked_by_us(lock: int) -> bool:
+    for _ in range(CLAIM_TRIES):  # somebody who only looks holds it for a moment
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(CLAIM_PAUSE)
+        else:
+            return True
+    return False
+
+
+def make_pipe(name: str) -> int:
+    """Both ends of a named pipe, whoever made it."""
+    try:
+        os.mkfifo(name, 0o600)
+    except FileExistsError:
+        pass
+    return os.open(name, os.O_RDWR | os.O_NONBLOCK)
+
+
+def forget(name: str) -> None:
+    try:
+        os.unlink(name)
+    except OSError:
+        pass
+
+
+class Terminal:
+    """The terminal that we were started in: the agent has it while it runs, and it is left as it was found."""
+
+    def __init__(self) -> None:
+        import termios  # only here: most keepers have no terminal
+
+        self._set = termios.tcsetattr
+        self._now, self._error, self._onward = termios.TCSANOW, termios.error, (termios.tcflow, termios.TCOON)
+        self.fd = os.dup(0)
+        self._found = termios.tcgetattr(self.fd)
+
+    def stand_back(self) -> None:
+        """What we say is for the attempt's directory; the terminal is the agent's."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        ours = os.open("keeper.err", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for number, fd in enumerate((nothing, nothing, ours)):
+            os.dup2(fd, number, inheritable=False)
+
+    def streams(self) -> list[int]:
+        return [os.dup(self.fd) for _ in range(3)]
+
+    def environment(self) -> dict[bytes, bytes]:
+        """What tells a program how to draw here. That it is tmux who draws is not its business."""
+        return {name: os.environb[name] for name in (b"TERM", b"COLORTERM") if name in os.environb}
+
+    def give(self, group: int) -> None:
+        """Let a process group read keys; SIGTTOU must be ignored."""
+        os.tcsetpgrp(self.fd, group)
+
+    def go_on(self, pid: int) -> None:
+        """Continue an agent that was stopped by a key, or by itself: there is no shell here that could."""
+        try:
+            self.give(pid)
+            os.killpg(pid, signal.SIGCONT)
+        except OSError:
+            pass
+
+    def take_back(self, words: str) -> None:
+        """Say how it ended, on a terminal as sane as it was; it may be gone, or full."""
+        try:
+            self.give(os.getpgrp())
+            self._set(self.fd, self._now, self._found)
+            flow, onward = self._onward
+            flow(self.fd, onward)
+            os.set_blocking(self.fd, False)
+            write_all(self.fd, CALM + b"\r\n\x1b[K" + words.encode("ascii", "replace") + b"\r\n")
+        except (OSError, self._error):
+            pass
+
+
+def listen(*, hangs_up: bool = False) -> int:
     """Turn the signals that matter into bytes on a pipe, so that the loop hears them like everything else."""
     heard, told = os.pipe()
     os.set_blocking(heard, False)
     os.set_blocking(told, False)
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ, *KEYS, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGCHLD, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])):
+        signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     return heard
 
@@ -110,10 +209,10 @@ def read_spec() -> Spec:
     return spec
 
 
-def keep(spec: Spec, events: Events, control: int, wakeups: int) -> None:
+def keep(spec: Spec, events: Events, control: int, wakeups: int, terminal: Terminal | None) -> Keeper:
     """Run the agent to its end and write down how it ended."""
     draft = os.open(DRAFT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    keeper = Keeper(spec, events)
+    keeper = Keeper(spec, events, terminal)
     try:
         reserve(draft)
         keeper.start()
@@ -125,20 +224,21 @@ def keep(spec: Spec, events: Events, control: int, wakeups: int) -> None:
         raise
     record(draft, keeper.facts())
     events.tell(b"x")
+    return keeper
 
 
 class Keeper:
     """One agent from its start to its end: what is heard from it, and what is done about it."""
 
-    def __init__(self, spec: Spec, events: Events) -> None:
-        self.spec, self.events = spec, events
-        self.tree, self.ladder, self.scales = Tree(), Ladder(), Scales()
+    def __init__(self, spec: Spec, events: Events, terminal: Terminal | None) -> None:
+        self.spec, self.events, self.terminal = spec, events, terminal
+        self.tree, self.ladder, self.scales = Tree(terminal), Ladder(), Scales()
         self.cause: str | None = None
         self.error: str | None = None
         self.started: float | None = None
         self.began = time.monotonic()
         self.leftovers = 0
-        self.cancelled = self.leaving = False
+        self.cancelled = self.hung_up = self.leaving = False
         self.outputs: list[Output] = []
         self.poller = select.poll()
         self.hear: dict[int, Callable[[], None]] = {}
@@ -146,20 +246,25 @@ class Keeper:
     def start(self) -> None:
         """Start the agent, or say why it cannot be started."""
         try:
-            self.outputs = [
-                Output("stdout", self.spec.output, self.spec.line),
-                Output("stderr", STDERR_LIMIT, sys.maxsize),
-            ]
-            pipes = [os.pipe(), os.pipe()]
-            self.tree.pid, error = spawn(self.spec, [open_stdin(), pipes[0][1], pipes[1][1]])
+            self.tree.pid, error = self._spawn()
         except OSError as problem:
             raise NotStarted(explain(problem)) from problem
         if error:
             raise NotStarted(error)
         self.began, self.started = time.monotonic(), time.time()
+        self._announce()
+
+    def _spawn(self) -> tuple[int, str]:
+        if self.terminal:
+            self.spec.env.update(self.terminal.environment())
+            return spawn(self.spec, self.terminal.streams(), self.terminal)
+        outputs = [Output("stdout", self.spec.output, self.spec.line), Output("stderr", STDERR_LIMIT, sys.maxsize)]
+        pipes = [os.pipe(), os.pipe()]
+        pid, error = spawn(self.spec, [open_stdin(), pipes[0][1], pipes[1][1]])
+        self.outputs = outputs
         for (fd, _), output in zip(pipes, self.outputs, strict=True):
             self._listen_to(fd, output)
-        self._announce()
+        return pid, error
 
     def _listen_to(self, fd: int, output: Output) -> None:
         os.set_blocking(fd, False)
@@ -205,11 +310,16 @@ class Keeper:
     def _reason_to_end(self, now: float, supervisor: Supervisor) -> str | None:
         if self.cancelled:
             return "cancelled"
-        if self.outputs[0].full:
+        if self.hung_up:
+            return "terminal closed"
+        if self._is_full():
             return "output limit"
         if now >= self.began + self.spec.timeout:
             return "timed out"
         return "abandoned" if supervisor.missing(now) else None
+
+    def _is_full(self) -> bool:
+        return bool(self.outputs) and self.outputs[0].full
 
     def _leave(self, now: float) -> None:
         """The agent itself is gone: what it left behind gets a short time to end."""
@@ -218,8 +328,8 @@ class Keeper:
         self.ladder.begin([(self.tree.terminate, LEFTOVERS_PAUSE), *self._kills()], now)
 
     def _whole_ladder(self) -> list[tuple[Callable[[], None], float]]:
-        interrupt = (self.tree.interrupt, self.spec.interrupt)
-        return [interrupt, (self.tree.terminate, self.spec.terminate), *self._kills()]
+        interrupt = [(self.tree.interrupt, self.spec.interrupt)]
+        return [*([] if self.hung_up else interrupt), (self.tree.terminate, self.spec.terminate), *self._kills()]
 
     def _kills(self) -> list[tuple[Callable[[], None], float]]:
         return [(self._kill, KILL_PAUSE)] * KILL_PASSES
@@ -249,8 +359,9 @@ class Keeper:
             self.cancelled = True
 
     def _wake(self, wakeups: int) -> None:
-        if signal.SIGTERM in os.read(wakeups, CHUNK):
-            self.cancelled = True
+        heard = os.read(wakeups, CHUNK)
+        self.cancelled = self.cancelled or signal.SIGTERM in heard
+        self.hung_up = self.hung_up or signal.SIGHUP in heard
         self.tree.reap()
 
     def _drain(self) -> None:
@@ -266,9 +377,8 @@ class Keeper:
         code = None if self.tree.status is None else os.waitstatus_to_exitcode(self.tree.status)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         ran = self.started is not None
-        by_itself = "output limit" if ran and self.outputs[0].full else "exited"
         return {
-            "cause": self.cause or by_itself,
+            "cause": self.cause or self._own_end(),
             "code": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
             "error": self.error,
@@ -277,13 +387,27 @@ class Keeper:
             "wall": time.monotonic() - self.began if ran else 0.0,
             "cpu": used.ru_utime + used.ru_stime,
             "memory": max(self.scales.most, used.ru_maxrss * (1024 if LINUX else 1)),
-            "stdout": self.outputs[0].kept if ran else 0,
-            "stderr": self.outputs[1].kept if ran else 0,
+            "stdout": self.outputs[0].kept if self.outputs else 0,
+            "stderr": self.outputs[1].kept if self.outputs else 0,
             "dropped": sum(output.dropped for output in self.outputs),
             "leftovers": self.leftovers,
             "survivors": 0 if self.tree.empty or not ran else len(self.tree.living()),
             "pid": self.tree.pid if ran else None,
         }
+
+    def _own_end(self) -> str:
+        """Why an agent ended that nobody ended. One whose terminal is closed may be faster than we are."""
+        if self.hung_up:
+            return "terminal closed"
+        return "output limit" if self._is_full() else "exited"
+
+    def last_words(self) -> str:
+        """How it ended, for whoever looks at the terminal."""
+        if self.error:
+            return "fleet: it was not started: " + "".join(c if c.isprintable() else "?" for c in self.error)
+        code = None if self.tree.status is None else os.waitstatus_to_exitcode(self.tree.status)
+        how = "" if code is None else f" with {code}" if code >= 0 else f", by signal {-code}"
+        return f"fleet: it ended: {self.cause or self._own_end()}{how}"
 
 
 class Ladder:
@@ -475,23 +599,30 @@ class Tree:
     We are its subreaper: what loses its parent becomes our child, so having no child left means that nothing is left.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, terminal: Terminal | None = None) -> None:
         self.pid = 0
         self.status: int | None = None
-        self.empty = False
+        self.empty = self.killed = False
+        self._terminal = terminal
 
     def reap(self) -> None:
         try:
             while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG | (os.WUNTRACED if self._terminal else 0))
                 if pid == 0:
                     return
                 if pid == self.pid:
-                    self.status = status
+                    self._note(status)
         except ChildProcessError:
             self.empty = True
         if not LINUX:
             self._group(signal.SIGKILL)  # without a subreaper, the group is all that can still be reached
+
+    def _note(self, status: int) -> None:
+        if not os.WIFSTOPPED(status):
+            self.status = status
+        elif self._terminal and not self.killed:
+            self._terminal.go_on(self.pid)
 
     def living(self) -> list[int]:
         return [pid for pid, (state, _) in descendants().items() if state not in b"ZX"]
@@ -503,11 +634,14 @@ class Tree:
         if not LINUX:
             self._group(signal.SIGTERM)
         for pid, (_, born) in descendants().items():
+            if self._terminal:
+                send(pid, born, signal.SIGHUP)  # what shells end at, which pass over the other
             send(pid, born, signal.SIGTERM)
             send(pid, born, signal.SIGCONT)  # a stopped one hears nothing else
 
     def kill(self) -> None:
         """Stop all of it until nothing new appears, since what is stopped cannot fork; then kill it."""
+        self.killed = True
         stopped: dict[int, bytes] = {}
         for _ in range(FREEZE_PASSES):
             found = {pid: born for pid, (_, born) in descendants().items()}
@@ -592,13 +726,13 @@ def open_stdin() -> int:
         return os.open(os.devnull, os.O_RDONLY)
 
 
-def spawn(spec: Spec, streams: list[int]) -> tuple[int, str]:
+def spawn(spec: Spec, streams: list[int], terminal: Terminal | None = None) -> tuple[int, str]:
     """Start the agent: its process, and why it could not become the program, if so."""
     keeper = os.getpid()
     heard, told = os.pipe()
     pid = os.fork()
     if pid == 0:
-        become(spec, streams, told, keeper)
+        become(spec, streams, told, keeper, terminal)
     for fd in (*streams, told):
         os.close(fd)
     with open(heard, "rb") as report:
@@ -608,11 +742,11 @@ def spawn(spec: Spec, streams: list[int]) -> tuple[int, str]:
     return pid, error
 
 
-def become(spec: Spec, streams: list[int], report: int, keeper: int) -> NoReturn:
+def become(spec: Spec, streams: list[int], report: int, keeper: int, terminal: Terminal | None) -> NoReturn:
     """Turn this child into the agent: nothing of ours stays open, ignored or blocked."""
     what = b""
     try:
-        os.setsid()
+        lead(terminal)
         prctl(SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != keeper:
             os._exit(127)  # it died before it could be promised that we die with it
@@ -627,6 +761,15 @@ def become(spec: Spec, streams: list[int], report: int, keeper: int) -> NoReturn
         os.write(report, explain(problem, os.fsdecode(what)).encode())
     finally:
         os._exit(127)
+
+
+def lead(terminal: Terminal | None) -> None:
+    """Have a session of its own, or the terminal of ours: a group of its own there, and the one in front."""
+    if terminal is None:
+        os.setsid()
+    else:
+        os.setpgid(0, 0)
+        terminal.give(os.getpid())
 
 
 def forget_signals() -> None:

@@ -1,0 +1,118 @@
+"""tmux by its own commands: a server that is ours alone, and never the one that its user works in."""
+
+from __future__ import annotations
+
+import os
+import termios
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.core import FleetError, ToolMissing, Unavailable
+from fleet.host.run import Ran, run
+
+PROGRAM = "tmux"
+OLDEST = (3, 0)
+PATIENCE = 20.0
+INSTALL = "apt install tmux, or brew install tmux"
+# What a client says when there is no server to talk to, or no longer.
+NO_SERVER = ("no server running", "error connecting", "server exited", "lost server", "no sessions")
+CUT_OFF = ("server exited", "lost server")
+NOT_THERE = ("can't find", "no such", "no current")
+
+
+class Refused(FleetError):
+    """tmux did not do what it was told; the message is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Speaks to the server with this socket name, which is started by the first command that needs one.
+
+    A server keeps the environment of whoever started it, and hands it to all that it runs. So it is given next to
+    nothing, and neither the user's settings nor the user's own place for sockets: cron and a shell find the same one.
+    """
+
+    socket: str
+
+    def argv(self, *words: str) -> list[str]:
+        return [PROGRAM, "-u", "-L", self.socket, "-f", os.devnull, *words]
+
+    def ask(self, *commands: Sequence[str], stdin: bytes = b"") -> Ran:
+        """Run commands one after the other, in one call; the first that fails ends it."""
+        done = _run(self.argv(*_joined(commands)), stdin)
+        if done.timed_out:
+            raise Unavailable(f"tmux does not answer (server {self.socket})", hint=f"tmux -L {self.socket} kill-server")
+        return done
+
+    def tell(self, *commands: Sequence[str], stdin: bytes = b"") -> str | None:
+        """What the commands print; None when there is no server, or not what they are about."""
+        done = self.ask(*commands, stdin=stdin)
+        if done.code == 0:
+            return done.out.decode(errors="replace")
+        if said(done, *NO_SERVER, *NOT_THERE):
+            return None
+        raise Refused(f"tmux refused: {done.said or f'exit {done.code}'}")
+
+
+def said(done: Ran, *what: str) -> bool:
+    return any(one in done.said for one in what)
+
+
+def version() -> tuple[int, int] | None:
+    """The release of tmux on the search path; None when there is none, (0, 0) when it does not say."""
+    try:
+        done = _run([PROGRAM, "-V"])
+    except ToolMissing:
+        return None
+    return read_version(done.out.decode(errors="replace"))
+
+
+def read_version(text: str) -> tuple[int, int]:
+    """`tmux 3.3a`, `tmux next-3.6`, `tmux openbsd-7.0`: the release that it has the commands of."""
+    name = text.strip().rpartition(" ")[2]
+    if name.startswith("openbsd"):
+        return (3, 3)
+    major, _, minor = name.rpartition("-")[2].partition(".")
+    digits = minor[: len(minor) - len(minor.lstrip("0123456789"))]
+    return (int(major), int(digits or 0)) if major.isdigit() else (0, 0)
+
+
+def literal(text: str) -> str:
+    """Text for a place where tmux would expand formats, some of which run programs."""
+    return text.replace("#", "##")
+
+
+def is_raw(tty: Path) -> bool | None:
+    """Whether a program reads this terminal key by key, as everything with an input line of its own does."""
+    try:
+        fd = os.open(tty, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return not termios.tcgetattr(fd)[3] & termios.ICANON
+    except termios.error:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _run(argv: Sequence[str], stdin: bytes = b"") -> Ran:
+    try:
+        return run(argv, cwd=Path("/"), env=_environment(), timeout=PATIENCE, stdin=stdin)
+    except ToolMissing as problem:
+        raise ToolMissing("tmux is not installed", hint=INSTALL) from problem
+
+
+def _joined(commands: Sequence[Sequence[str]]) -> list[str]:
+    """Commands as the words of one call. A word that ends in a semicolon would end its command there."""
+    words: list[str] = []
+    for command in commands:
+        words += [";"] if words else []
+        words += [f"{word[:-1]}\\;" if word.endswith(";") else word for word in command]
+    return words
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME", "LANG") if name in os.environ}
+    return {"PATH": os.environ.get("PATH", os.defpath), **kept, "LC_CTYPE": "C.UTF-8", "TERM": "screen-256color"}
