@@ -173,7 +173,7 @@ class Tidy(GoodTalker):
 
 class Brittle(GoodTalker):
     def signals(self, line: bytes) -> Any:
-        return [] if line.decode() else []
+        return [None for word in line.decode().split() if word == "ready"]
 
 
 class Timeless(GoodTalker):
