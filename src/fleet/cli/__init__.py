@@ -42,6 +42,16 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "log": ("fleet.cli.run", "Print the supervisor's log."),
         "bd": ("fleet.cli.beads", "Call bd in the home, for tasks that beads keeps."),
     },
+    "Agents": {
+        "create": ("fleet.cli.agents", "Begin an agent on a branch, in a place and a terminal of its own."),
+        "fanout": ("fleet.cli.agents", "Tell several agents the same, each on a branch of its own."),
+        "multi": ("fleet.cli.agents", "Tell several agents different things, each on a branch of its own."),
+        "list": ("fleet.cli.listing", "Show every agent on a branch, and what it does."),
+        "prompt": ("fleet.cli.agents", "Say something to an agent, and see that it was taken."),
+        "attach": ("fleet.cli.agents", "Look at an agent's terminal, and type there."),
+        "logs": ("fleet.cli.agents", "Print the last lines of an agent's terminal."),
+        "kill": ("fleet.cli.agents", "End agents, and remove their places after these were saved."),
+    },
     "Models": {
         "validate": ("fleet.cli.models", "Check fleet.yaml."),
         "discover": ("fleet.cli.models", "Ask every node which models it has."),
