@@ -236,7 +236,7 @@ def test_a_session_is_attached_to_from_inside_another_tmux(desk: Desk) -> None:
 # --- prompts ---
 
 HARD = [
-    'it\'s a "test"; echo $(id) `id` && rm -rf ~ | $HOME \\n \\',
+    'it\'s a "test"; echo $(id) `id` && rm -rf ~ | $HOME \\n',
     "one\ntwo\n\nfour",
     "-n --help",
     "C-c",
@@ -253,6 +253,18 @@ def test_every_prompt_arrives_byte_for_byte(desk: Desk) -> None:
         given = desk.give(text)
         assert given == Delivery(True, "it said that it took the prompt")
     assert desk.took() == HARD
+
+
+def test_a_backslash_at_the_end_does_not_make_enter_a_new_line(desk: Desk) -> None:
+    desk.talk("continues")
+    assert desk.give("one \\").taken
+    assert desk.took() == ["one \\ "]
+
+
+def test_an_agent_that_took_another_text_did_not_take_ours(desk: Desk) -> None:
+    desk.talk("garbles")
+    given = desk.give("hello", taken_within=0.5)
+    assert (given.taken, given.cause) == (False, "it took another text: olleh")
 
 
 def test_an_agent_that_tells_nothing_is_given_a_prompt_by_its_screen(desk: Desk) -> None:

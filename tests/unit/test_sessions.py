@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fleet.core.talk import Signal, SignalKind
 from fleet.host import tmux
 from fleet.sessions import Screen, session_name
-from fleet.sessions.deliver import has_left, is_same, taken, unfit
+from fleet.sessions.delivery import has_left, is_same, taken, unfit
 from fleet.sessions.server import read_panes
 
 
@@ -100,7 +100,7 @@ PASTED = replace(EMPTY, lines=("hello", "> a prompt", "", "ready"), column=10)
     ],
 )
 def test_a_prompt_has_left_when_it_is_not_where_the_cursor_is(now: Screen, left: bool) -> None:
-    assert has_left(EMPTY, PASTED, now) == left
+    assert has_left("a prompt", EMPTY, PASTED, now) == left
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,11 @@ def test_a_prompt_has_left_when_it_is_not_where_the_cursor_is(now: Screen, left:
         (("hello", "> a prompt", "> ", "ready"), True),
     ],
 )
-def test_without_a_cursor_it_stands_where_it_appeared(lines: tuple[str, ...], left: bool) -> None:
-    before, pasted = replace(EMPTY, cursor=False), replace(PASTED, cursor=False)
-    assert has_left(before, pasted, replace(pasted, lines=lines)) == left
+def test_with_a_cursor_that_stays_elsewhere_it_stands_where_it_appeared(lines: tuple[str, ...], left: bool) -> None:
+    before, pasted = (replace(screen, row=3, column=0) for screen in (EMPTY, PASTED))
+    assert has_left("a prompt", before, pasted, replace(pasted, lines=lines)) == left
+
+
+def test_a_prompt_that_was_drawn_later_stands_there_all_the_same() -> None:
+    half = replace(EMPTY, lines=("he", "", "", ""), row=0, column=2)
+    assert not has_left("a prompt", replace(half, column=1), half, PASTED)

@@ -10,6 +10,8 @@ asks-later      asks for leave once it took a prompt
 asks-at-paste   asks for leave as soon as something is pasted
 deaf            does not hear the first Enter
 numb            hears no Enter at all
+continues       takes a backslash before Enter for another line
+garbles         takes every prompt backwards
 dies            ends when it takes a prompt
 hides           draws a cursor of its own
 queues          is at work, and takes a prompt later
@@ -109,7 +111,10 @@ class Talk:
         if self.deaf or "numb" in WORDS:
             self.deaf = False
             return
-        taken, self.line = self.line, b""
+        if "continues" in WORDS and self.line.endswith(b"\\"):
+            self.line = self.line[:-1] + b"\n"
+            return
+        taken, self.line = self.line[:: -1 if "garbles" in WORDS else 1], b""
         show(f"\r\n\x1b[Kyou said {len(taken)} bytes\r\n")
         if "dies" in WORDS:
             sys.exit(3)
