@@ -1,4 +1,4 @@
-"""Claude Code, Codex and OpenCode, the real programs, in terminals on branches of their own: only the model is scripted."""
+"""Claude Code, Codex and OpenCode, the real programs, each in a terminal on a branch; only the model is scripted."""
 
 from __future__ import annotations
 

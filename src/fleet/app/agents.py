@@ -16,7 +16,6 @@ from pathlib import Path
 
 from fleet import keeper, places, tracker
 from fleet.app.home import SETTINGS, ensure_home
-from fleet.app.run import find_coder
 from fleet.batches import end as ending
 from fleet.batches.create import Hear, Made
 from fleet.batches.create import create as make
@@ -26,6 +25,7 @@ from fleet.batches.prompt import give
 from fleet.batches.repair import Mended, repair
 from fleet.batches.site import Site
 from fleet.batches.wanted import Wanted, Who, agents, fanout, multi
+from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
 from fleet.config.workspace import project_workspace
 from fleet.core import BadConfig, FleetError, NotFound

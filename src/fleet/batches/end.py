@@ -17,9 +17,9 @@ from fleet.evidence.receipt import Receipt, load_receipt
 from fleet.host import files, locks
 from fleet.places import ports, salvage
 from fleet.supervisor.heard import catch_up
+from fleet.supervisor.result import look_at, nothing, write_receipt
 from fleet.supervisor.settle import publish
 from fleet.supervisor.start import marks
-from fleet.supervisor.verify import look_at, nothing, write_receipt
 
 ENDS_WITHIN = 25.0
 ROUSED_AFTER, KILLED_AFTER = 2.0, 19.0  # seconds; a keeper that was stopped is let go on, then ended

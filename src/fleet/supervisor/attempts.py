@@ -14,14 +14,16 @@ from fleet.core.work import Attempt, Verdict
 from fleet.engine.base import Work
 from fleet.evidence.receipt import Process, Receipt, load_receipt, save
 from fleet.supervisor.aside import aside
-from fleet.supervisor.follow import follow, note, note_unkept
+from fleet.supervisor.follow import follow
 from fleet.supervisor.handover import hand_over
 from fleet.supervisor.house import House
+from fleet.supervisor.notes import note, note_unkept
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
+from fleet.supervisor.result import add_check, look_at, nothing, write_receipt
 from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
-from fleet.supervisor.verify import add_check, check, look_at, nothing, write_receipt
+from fleet.supervisor.verify import check
 
 
 class Attempts:

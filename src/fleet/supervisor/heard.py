@@ -13,9 +13,9 @@ from fleet.core import FleetError
 from fleet.core.talk import Signal
 from fleet.core.work import Attempt
 from fleet.host import files
-from fleet.supervisor.follow import note_events
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import Spent, overspent
+from fleet.supervisor.notes import note_events
 from fleet.supervisor.transcript import fold
 
 SIGNALS = "signals.jsonl"
