@@ -42,13 +42,17 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "log": ("fleet.cli.run", "Print the supervisor's log."),
         "bd": ("fleet.cli.beads", "Call bd in the home, for tasks that beads keeps."),
     },
+    "Agents": {
+        "diff": ("fleet.cli.places", "Show what an attempt's place has against what it began from."),
+        "salvage": ("fleet.cli.places", "What was saved of places that are gone (list, show, restore, drop)."),
+    },
     "Models": {
         "validate": ("fleet.cli.models", "Check fleet.yaml."),
         "discover": ("fleet.cli.models", "Ask every node which models it has."),
         "generate": ("fleet.cli.files", "Write the files that LiteLLM and the agent CLIs read."),
         "warmup": ("fleet.cli.models", "Load the models before the first request does."),
         "status": ("fleet.cli.models", "Show nodes, loaded models and which agent thinks where."),
-        "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote."),
+        "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote; or places (--places)."),
         "gateway": ("fleet.cli.gateway", "Start, stop and look at the gateway (up, down, status)."),
     },
     "Extend": {

@@ -21,7 +21,7 @@ from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
 from fleet.supervisor.settle import decide, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
-from fleet.supervisor.verify import add_check, check, look_at, nothing, write_receipt
+from fleet.supervisor.verify import add_check, bring_back, check, look_at, nothing, write_receipt
 
 
 class Attempts:
@@ -132,6 +132,7 @@ class Attempts:
         result = nothing(attempt)
         if attempt.started is not None:
             result = look_at(self._house, attempt, sorted(self._neighbours.get(attempt.id, ())))
+            bring_back(self._house, attempt)
         return write_receipt(self._house, attempt, result)
 
     def _give_in(self, attempt: Attempt, said: str) -> Attempt:

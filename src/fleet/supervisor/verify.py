@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from fleet import keeper
+from fleet import keeper, places
+from fleet.core import FleetError
 from fleet.core.text import clean
-from fleet.core.work import Attempt, Ending
+from fleet.core.work import Attempt, Ending, PlaceKind
 from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_receipt, load_snapshot, save
 from fleet.evidence.snapshot import Snapshot, look
 from fleet.host import files
@@ -18,6 +19,7 @@ from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import named
+from fleet.supervisor.place import place_of
 from fleet.supervisor.start import marks, told
 
 CHECK_SECONDS = 600.0
@@ -32,6 +34,18 @@ def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
     before = replace(seen, head=attempt.base)  # the ledger's word, since an agent can write to the directory
     cwd = Path(attempt.cwd)
     return replace(examine(cwd, before, look(cwd, house.artifacts(attempt.task))), shared=neighbours)
+
+
+def bring_back(house: House, attempt: Attempt) -> None:
+    """A clone's commits count once they are in the repository it was made from."""
+    place = place_of(attempt) if attempt.place is PlaceKind.CLONE else None
+    if place is None:
+        return
+    try:
+        places.collect(place)
+    except FleetError as problem:
+        said = clean(problem.message, TAIL)
+        house.log.say("not collected", task=attempt.task, level="warning", attempt=attempt.id, text=said)
 
 
 async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None]) -> Check | None:

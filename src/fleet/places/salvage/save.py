@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.core.work import PlaceKind
-from fleet.host import repository
+from fleet.host import git, repository
 from fleet.places import clone
 from fleet.places.base import Place
 from fleet.places.paths import Project, origin
@@ -106,13 +106,13 @@ def _bring(project: Project, place: Place, finds: Finds, name: str) -> None:
 
 
 def _bring_blobs(project: Project, place: Place, finds: Finds) -> None:
-    own = place.path / ".git"
     blobs = sorted({entry.blob for entry in finds.entries if entry.blob and entry.mode != "160000"})
     asked = repository.ask(project.common, "cat-file", "--batch-check", stdin="\n".join(blobs).encode() + b"\n")
     missing = [line.split()[0] for line in asked.out.decode().splitlines() if line.endswith(" missing")]
     if not missing:
         return
-    with repository.workshop(place.path, own, own / "objects") as shop:
+    own = place.path / ".git"
+    with repository.workshop(git.Repository(place.path, own, own)) as shop:
         packed = shop.ask("pack-objects", "--stdout", "--quiet", stdin="\n".join(missing).encode() + b"\n")
     done = repository.ask(project.common, "unpack-objects", "-q", stdin=packed.out)
     if packed.code or done.code:
