@@ -16,6 +16,7 @@ from hypothesis import settings
 
 import parts
 from fleet.gateway import environment
+from fleet.host import tmux
 
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "litellm": (lambda: environment.installed() is not None, "make test installs it"),
@@ -26,6 +27,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
         lambda: parts.find("ollama").present and parts.find("smollm2").present,
         "python tools/parts.py install ollama smollm2  (builds for several minutes)",
     ),
+    "tmux": (lambda: tmux.version() is not None, tmux.INSTALL),
     "bd": (lambda: parts.find("bd").present, "python tools/parts.py install bd  (builds for several minutes)"),
 }
 LEFT_OUT = pytest.StashKey[dict[str, int]]()

@@ -106,3 +106,39 @@ def test_our_directory_is_never_a_link(tmp_path: Path) -> None:
 )
 def test_addresses_of_the_kernels_table(row: str, loopback: bool) -> None:
     assert machine._is_loopback(row) is loopback
+
+
+TREE = """
+import os, sys
+kept = bytearray(30_000_000)
+if os.fork() == 0:
+    os.setsid()
+    kept = bytearray(30_000_000)
+    if os.fork() == 0:
+        while os.times().user < 0.2:
+            pass
+        os._exit(0)
+    os.wait()
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_tree_uses_is_all_of_it_in_one_look() -> None:
+    """The child has a session of its own, and the grandchild, who did the work, has ended."""
+    with subprocess.Popen([sys.executable, "-c", TREE], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        first = process.facts([child.pid])[child.pid]
+        for _ in range(2):
+            child.stdout.readline()
+        found = process.facts([child.pid, os.getpid(), 2**22 + 1])
+        tree = found[child.pid]
+        assert (tree.processes, set(found)) == (2, {child.pid, os.getpid()})
+        assert tree.memory > 60_000_000
+        assert tree.cpu >= 0.2
+        assert tree.share == tree.cpu / tree.age
+        assert tree.share_since(first) > 0
+        assert found[os.getpid()].memory > tree.memory, "what is below counts for those above"
+        child.stdin.close()
+    assert process.facts([child.pid]) == {}

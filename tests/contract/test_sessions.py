@@ -23,10 +23,11 @@ import pytest
 from fleet import keeper
 from fleet.core.talk import Delivery, Signal, SignalKind
 from fleet.keeper import Cause, Start
-from fleet.sessions import Seen, Server, deliver, session_name
+from fleet.sessions import Seen, Server, deliver
 
 AGENTS = Path(__file__).parent.parent / "standins" / "agents"
 SOON = 60.0
+pytestmark = pytest.mark.tmux
 ATTEMPT = "t1.1"
 
 
@@ -505,12 +506,3 @@ def test_the_keeper_of_a_terminal_is_small_too(desk: Desk) -> None:
     status = Path(f"/proc/{seen.pid}/status").read_text().splitlines()
     resident = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
     assert resident < 12 * 1024
-
-
-# --- names ---
-
-
-def test_a_name_is_the_branch_where_tmux_can_say_it() -> None:
-    assert session_name("ai_", "feature/a") == "ai_feature/a"
-    assert session_name("ai_", "v1.2").startswith("ai_v1_2-")
-    assert len({session_name("", branch) for branch in ("v1.2", "v1_2", "v1:2", "v1#2", "v1=2")}) == 5

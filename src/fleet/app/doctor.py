@@ -18,7 +18,7 @@ from fleet.config import load
 from fleet.core.fleet import Fleet, Kind, Model, Node, Provider
 from fleet.gateway import environment, keys, run
 from fleet.generate import env
-from fleet.host import machine
+from fleet.host import machine, tmux
 
 PROGRAMS = {
     "claude": ("claude", "npm install -g @anthropic-ai/claude-code"),
@@ -265,6 +265,17 @@ def agents(facts: Facts) -> Iterator[Check]:
             yield Check("agent CLI", Health.WRONG, f"{name} is not installed, and files are generated for it", remedy)
 
 
+def terminals(facts: Facts) -> Iterator[Check]:
+    """Only agents in terminals need it."""
+    found = tmux.version()
+    if found is None:
+        yield Check("tmux", Health.NOTE, "tmux is not installed: no agent can work in a terminal", tmux.INSTALL)
+    elif tmux.is_too_old(found):
+        yield Check("tmux", Health.WRONG, f"tmux is {found}, and 3.0 is the oldest that will do", tmux.INSTALL)
+    else:
+        yield Check("tmux", Health.OK, f"tmux is {found}")
+
+
 CHECKS: Sequence[Callable[[Facts], Iterator[Check]]] = (
-    litellm, key, secrets, reach, exposed, reachable, present, context, fit, generated, agents,
+    litellm, key, secrets, reach, exposed, reachable, present, context, fit, generated, agents, terminals,
 )  # fmt: skip

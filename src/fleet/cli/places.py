@@ -14,7 +14,7 @@ from fleet.cli.show import BAD, GOOD, data, json_option, size, table, talk, warn
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
-    from fleet.app.places import Removable
+    from fleet.app.places import Removable, Removed
 
 LINES = {"+": GOOD, "-": BAD, "@": "cyan"}
 
@@ -135,23 +135,26 @@ def clean_places(*, yes: bool, as_json: bool) -> None:
 
     desk = open_desk()
     offered = removable(desk, Path.cwd())
+    if as_json and not yes:
+        data({"removed": [], "removable": [_said(one) for one in offered]})
+        return
     if not as_json:
         _offer(offered)
-    if not offered or not (yes or (not as_json and _agreed())):
-        if as_json:
-            data({"removed": [], "removable": [_said(one) for one in offered]})
+    if not offered or not (yes or _agreed()):
         return
     done = list(clean_up(desk, offered, CAP))
     if as_json:
         data({"removed": done, "removable": []})
+    _tell(done, quietly=as_json)
+
+
+def _tell(done: Sequence[Removed], *, quietly: bool) -> None:
     for one in done:
         if one.problem is not None:
             warn(f"kept {clean(one.path, 2000)}: {clean(one.problem, 2000)}")
-        elif not as_json:
-            saved = (
-                f"; saved as {one.salvage}: fleet salvage show {one.salvage}" if one.salvage else "; nothing to save"
-            )
-            click.echo(f"removed {clean(one.path, 2000)}{saved}")
+        elif not quietly:
+            saved = f"saved as {one.salvage}: fleet salvage show {one.salvage}" if one.salvage else "nothing to save"
+            click.echo(f"removed {clean(one.path, 2000)}; {saved}")
     if any(one.problem is not None for one in done):
         raise click.exceptions.Exit(1)
 

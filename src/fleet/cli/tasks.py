@@ -140,7 +140,8 @@ def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> No
     A coder or model in bold was asked for by the task itself; a dim one is inherited.
     """
     from fleet.app.tasks import rows
-    from fleet.cli.table import print_live, print_tasks, terminal_height, terminal_width
+    from fleet.cli.grid import terminal_height, terminal_width
+    from fleet.cli.table import print_live, print_tasks
 
     desk = open_desk()
 
@@ -196,7 +197,7 @@ def show(id: str, as_json: bool) -> None:
 
 
 def _print(shown: Shown) -> None:
-    from fleet.cli.table import clock, span
+    from fleet.cli.grid import clock, span
 
     row = shown.row
     coder = row.coder + ("" if row.own_coder else "  (default)")

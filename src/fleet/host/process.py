@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -187,24 +187,90 @@ def _with_descendants(roots: Sequence[Process], everything: Sequence[Process]) -
     return waiting
 
 
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What a process and all below it use at one moment: bytes in memory, seconds of a core since it began.
+
+    What several processes share in memory counts for each. Those that have ended count with the time they took.
+    """
+
+    processes: int
+    memory: int
+    cpu: float
+    age: float
+    at: float
+
+    @property
+    def share(self) -> float:
+        """How much of one core it took in its whole life; more than one core is more than 1."""
+        return self.cpu / self.age if self.age > 0 else 0.0
+
+    def share_since(self, earlier: Tree) -> float:
+        """How much of one core it took between two looks, which is what it does now."""
+        passed = self.at - earlier.at
+        return max(0.0, self.cpu - earlier.cpu) / passed if passed > 0 else 0.0
+
+
+def facts(pids: Iterable[int]) -> dict[int, Tree]:
+    """What the trees below these processes use, in one pass over all processes; without those that are gone.
+
+    Empty where the system does not list its processes as files.
+    """
+    now = time.monotonic()
+    uptime = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else now
+    found = {pid: fields for pid in _numbers() if (fields := _stat(pid)) is not None}
+    children: dict[int, list[int]] = {}
+    for pid, fields in found.items():
+        children.setdefault(int(fields[1]), []).append(pid)
+    return {pid: _add_up(_below(pid, children), found, uptime, now) for pid in pids if pid in found}
+
+
+def _below(pid: int, children: Mapping[int, Sequence[int]]) -> list[int]:
+    """A process and all that comes from it."""
+    found = [pid]
+    for one in found:
+        found += children.get(one, ())
+    return found
+
+
+def _add_up(tree: Sequence[int], found: Mapping[int, Sequence[bytes]], uptime: float, now: float) -> Tree:
+    ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+    cpu = sum(int(field) for pid in tree for field in found[pid][11:15]) / ticks  # its own, and of the ended below it
+    memory = sum(int(found[pid][21]) for pid in tree) * page
+    return Tree(len(tree), memory, cpu, uptime - int(found[tree[0]][19]) / ticks, now)
+
+
 def _everything() -> list[Process]:
     """All living processes, where the system lists them as files."""
+    return [process for process in map(_look, _numbers()) if process is not None]
+
+
+def _numbers() -> list[int]:
     try:
-        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except FileNotFoundError:
         return []
-    return [process for process in map(_look, numbers) if process is not None]
 
 
 def _look(pid: int) -> Process | None:
     """The process that has this number now; None when there is none, or only its remains."""
+    fields = _stat(pid)
+    return Process(pid, fields[19].decode(), int(fields[1])) if fields else None
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """What the kernel says of a living process, from its state on, which its own name cannot disturb."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return None
-    if fields[0] in (b"Z", b"X"):
+    try:
+        fields = os.read(fd, 4096).rpartition(b")")[2].split()
+    except OSError:
         return None
-    return Process(pid, fields[19].decode(), int(fields[1]))
+    finally:
+        os.close(fd)
+    return fields if fields and fields[0] not in (b"Z", b"X") else None
 
 
 def _environment(pid: int) -> set[bytes]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import termios
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.core import FleetError, ToolMissing, Unavailable
+from fleet.core.text import clean
 from fleet.host.run import Ran, run
 
 PROGRAM = "tmux"
@@ -59,23 +61,18 @@ def said(done: Ran, *what: str) -> bool:
     return any(one in done.said for one in what)
 
 
-def version() -> tuple[int, int] | None:
-    """The release of tmux on the search path; None when there is none, (0, 0) when it does not say."""
+def version() -> str | None:
+    """What the tmux on the search path calls itself; None when there is none."""
     try:
-        done = _run([PROGRAM, "-V"])
+        return clean(_run([PROGRAM, "-V"]).out.decode(errors="replace").strip().rpartition(" ")[2])
     except ToolMissing:
         return None
-    return read_version(done.out.decode(errors="replace"))
 
 
-def read_version(text: str) -> tuple[int, int]:
-    """`tmux 3.3a`, `tmux next-3.6`, `tmux openbsd-7.0`: the release that it has the commands of."""
-    name = text.strip().rpartition(" ")[2]
-    if name.startswith("openbsd"):
-        return (3, 3)
-    major, _, minor = name.rpartition("-")[2].partition(".")
-    digits = minor[: len(minor) - len(minor.lstrip("0123456789"))]
-    return (int(major), int(digits or 0)) if major.isdigit() else (0, 0)
+def is_too_old(name: str) -> bool:
+    """Whether this release lacks what is used here. `3.3a`, `next-3.6`; one that is not numbered is trusted."""
+    numbered = re.fullmatch(r"(?:next-)?(\d+)\.(\d+)[a-z]?", name)
+    return numbered is not None and tuple(map(int, numbered.groups())) < OLDEST
 
 
 def literal(text: str) -> str:

@@ -91,12 +91,12 @@ def plain(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def is_same(sent: str, taken: str) -> bool:
+def is_same(sent: str, told: str) -> bool:
     """Whether an agent took what was sent.
 
     Agents cut blanks from both ends; some write line ends or tabs in another way. All else must be equal.
     """
-    return _bare(sent) == _bare(taken)
+    return _bare(sent) == _bare(told)
 
 
 def _bare(text: str) -> str:
@@ -191,9 +191,9 @@ def _submit(terminal: Terminal, paste: _Paste, within: float) -> Delivery:
     enters, pressed, left = 0, 0.0, False
     for passed in _until(within):
         felt = terminal.felt()
-        taken = _taken(terminal.hear()[paste.heard :], paste.text)
-        if taken is not None:
-            return taken
+        said = taken(terminal.hear()[paste.heard :], paste.text)
+        if said is not None:
+            return said
         if felt.mood in terminal.forbidden and not left:
             return terminal.not_taken(f"it began to ask while the prompt was pasted: {felt.why}")
         if enters and passed - pressed < GLANCE:
@@ -220,7 +220,7 @@ def _unconfirmed(terminal: Terminal, *, left: bool, within: float) -> Delivery:
     return terminal.not_taken(f"not taken in {within:.0f} s: the prompt stands in its input line")
 
 
-def _taken(signals: Sequence[Signal], text: str) -> Delivery | None:
+def taken(signals: Sequence[Signal], text: str) -> Delivery | None:
     """What the signals since the paste say of it. What stood in the input line before was sent with it."""
     for signal in signals:
         if signal.kind is SignalKind.TAKEN and signal.text is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fleet import keeper
 from fleet.core import FleetError, NotFound
-from fleet.core.work import Attempt
+from fleet.core.work import Attempt, Verdict
 from fleet.engine.base import Work
 from fleet.evidence.receipt import Process, Receipt, load_receipt, save
 from fleet.supervisor.aside import aside
@@ -19,7 +19,7 @@ from fleet.supervisor.handover import hand_over
 from fleet.supervisor.house import House
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
-from fleet.supervisor.settle import decide, publish, put_back, reopen, tell
+from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import add_check, bring_back, check, look_at, nothing, write_receipt
 
@@ -148,10 +148,7 @@ class Attempts:
         """Tell the ledger, then the tracker: in this order nobody can start the task anew while it is unsettled."""
         receipt = load_receipt(self._house.attempt_directory(attempt) / "receipt.json")
         if attempt.verdict is None:
-            attempt = decide(self._house, attempt, receipt)
-            reopen(self._house, attempt)
-            put_back(self._house, attempt)
-            self._keep(attempt)
+            attempt = self._decided(attempt, receipt)
         conclude(self._house, attempt)
         if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told
@@ -163,6 +160,19 @@ class Attempts:
         again = attempt.retry_after or None
         self._house.log.say("settled", task=attempt.task, attempt=attempt.id, retry_after=again, **facts)
         return attempt
+
+    def _decided(self, attempt: Attempt, receipt: Receipt | None) -> Attempt:
+        """The attempt with its verdict, written down. Whoever says something to an agent writes it down before they ask
+        the ledger: so after the verdict stands there, what was said is looked at once more.
+        """
+        decided = decide(self._house, attempt, receipt)
+        reopen(self._house, decided)
+        put_back(self._house, decided)
+        self._keep(decided)
+        if decided.verdict is Verdict.ACCEPTED and has_more(self._house, decided):
+            decided = decide(self._house, attempt, receipt)
+            self._keep(decided)
+        return decided
 
     async def _load(self, name: str) -> Attempt:
         """What is known of an attempt: from here while it runs, from the ledger after a restart."""

@@ -75,6 +75,12 @@ def note(house: House, attempt: Attempt, kind: str, **facts: object) -> None:
         notes.append([{"kind": kind} | facts])
 
 
+def note_events(house: House, attempt: Attempt, events: list[Told]) -> None:
+    """Put what an agent said among the task's events."""
+    with _Notes(house, attempt) as notes:
+        notes.record(events)
+
+
 def note_unkept(house: House, attempt: Attempt) -> None:
     """Say which limits cannot be kept, before the agent begins."""
     can = house.find_coder(attempt.coder, house.runtime).can

@@ -15,6 +15,7 @@ from fleet.core.work import Attempt, Ending
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import look
 from fleet.host import files
+from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import context_limit, overspent, spent
@@ -65,6 +66,7 @@ def _prepare(house: House, attempt: Attempt) -> tuple[Attempt, keeper.Start | No
         context_limit=context[0],
         context_from=context[1],
         asked_before=asked.how_many(house, attempt.task),
+        remarks=len(remarks.read(house.home, attempt.task)),
         spec=spec,
     )
     used_up = overspent(prepared, spent(house.earlier(attempt)))

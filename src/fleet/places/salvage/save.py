@@ -38,6 +38,7 @@ class Saved:
     commits: int
     bytes: int
     mark: str
+    ignored: bool = False  # ignored files too
 
 
 class TooBig(FleetError):
@@ -62,7 +63,7 @@ def save(place: Place, name: str, *, ignored: bool = False, cap: int | None = CA
     before = kept.all(project)
     for one in before:
         if one.mark == finds.mark and one.path == str(place.path):  # whoever saved it was killed before removing it
-            return _saved(one.name, one.commit, finds)
+            return _saved(one.name, one.commit, finds, ignored=ignored)
     name = _free_name(name, {one.name for one in before})
     if place.kind is PlaceKind.CLONE:
         _bring(project, place, finds, name)
@@ -74,16 +75,16 @@ def save(place: Place, name: str, *, ignored: bool = False, cap: int | None = CA
     if commit is None:
         raise FleetError(f"{place.path} was not saved: {clean(done.said, 500)}", hint="fleet salvage list")
     _drop_incoming(project, name)
-    return _saved(name, commit, finds)
+    return _saved(name, commit, finds, ignored=ignored)
 
 
-def _saved(name: str, commit: str, finds: Finds) -> Saved:
-    return Saved(name, commit, len(finds.inside), len(finds.parents), finds.size, finds.mark)
+def _saved(name: str, commit: str, finds: Finds, *, ignored: bool) -> Saved:
+    return Saved(name, commit, len(finds.inside), len(finds.parents), finds.size, finds.mark, ignored)
 
 
 def is_as_saved(place: Place, saved: Saved | None) -> bool:
     """Whether nothing was written in a place since it was saved, or since there was nothing to save."""
-    finds = look(origin(place), place, ignored=False)
+    finds = look(origin(place), place, ignored=saved is not None and saved.ignored)
     return finds.is_nothing if saved is None else finds.mark == saved.mark
 
 
