@@ -80,7 +80,8 @@ def test_what_is_legal_is_what_git_says(name: str) -> None:
     ("name", "reason"),
     [
         ("", "empty"), ("-rf", "begins with a -"), ("HEAD", "checked out"), ("@{-1}", "contains @{"),
-        ("a..b", "contains .."), ("a b", "a space"), ("a/", "between slashes"), ("/a", "between slashes"), (".a", "begins with a ."),
+        ("a..b", "contains .."), ("a b", "a space"), ("a/", "between slashes"), ("/a", "between slashes"),
+        (".a", "begins with a ."),
         ("a.lock", "ends with .lock"), ("a.", "ends with a ."), ("a\x1b[2J", "control character"),
         ("a" * 300, "longer"),
         ("a\udcff", "not UTF-8"), ("a~1", "a ~"), ("a:b", "a :"),
