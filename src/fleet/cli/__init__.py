@@ -51,6 +51,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "attach": ("fleet.cli.agents", "Look at an agent's terminal, and type there."),
         "logs": ("fleet.cli.agents", "Print the last lines of an agent's terminal."),
         "kill": ("fleet.cli.agents", "End agents, and remove their places after these were saved."),
+        "diff": ("fleet.cli.places", "Show what an attempt's place has against what it began from."),
+        "salvage": ("fleet.cli.places", "What was saved of places that are gone (list, show, restore, drop)."),
     },
     "Models": {
         "validate": ("fleet.cli.models", "Check fleet.yaml."),
@@ -58,7 +60,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "generate": ("fleet.cli.files", "Write the files that LiteLLM and the agent CLIs read."),
         "warmup": ("fleet.cli.models", "Load the models before the first request does."),
         "status": ("fleet.cli.models", "Show nodes, loaded models and which agent thinks where."),
-        "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote."),
+        "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote; or places (--places)."),
         "gateway": ("fleet.cli.gateway", "Start, stop and look at the gateway (up, down, status)."),
     },
     "Extend": {

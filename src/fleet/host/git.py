@@ -126,6 +126,7 @@ class Mirror:
         """Paths in the working tree that differ from what is committed; None when git could not say."""
         try:
             copy_index(self._repository.own / "index", self._at / "index")
+            copy_exclude(self._repository.common, self._at)
         except OSError:
             return None
         files.write(self._at / "HEAD", f"{tip or 'ref: refs/heads/none'}\n".encode())
@@ -149,6 +150,13 @@ def copy_index(index: Path, to: Path) -> None:
         facts = index.lstat()
         files.write(to, content)
         os.utime(to, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def copy_exclude(common: Path, to: Path) -> None:
+    """Copy the list of what a repository leaves out of sight, beside every .gitignore."""
+    content = files.read(common / "info/exclude")
+    if content is not None:
+        files.write(to / "info/exclude", content)
 
 
 def _own(marker: Path) -> Path | None:

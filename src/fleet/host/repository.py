@@ -124,7 +124,7 @@ def branch_of(own: Path) -> str:
 
 
 @contextmanager
-def workshop(top: Path, own: Path, *objects: Path) -> Iterator[Workshop]:
+def workshop(found: Repository, *objects: Path) -> Iterator[Workshop]:
     """A bare repository of ours beside a working tree of an agent's, which borrows objects and copies the index."""
     with TemporaryDirectory(prefix=PREFIX) as made:
         at = Path(made)
@@ -132,25 +132,22 @@ def workshop(top: Path, own: Path, *objects: Path) -> Iterator[Workshop]:
             files.private_dir(directory)
         config = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
         files.write(at / "config", config)
-        files.write(at / "objects/info/alternates", b"".join(os.fsencode(one) + b"\n" for one in objects))
+        borrowed = dict.fromkeys((found.common / "objects", *objects))
+        files.write(at / "objects/info/alternates", b"".join(os.fsencode(one) + b"\n" for one in borrowed))
         files.write(at / "info/attributes", RAW)
         files.write(at / "HEAD", b"ref: refs/heads/none\n")
-        _copy(own, at)
-        yield Workshop(top, at)
+        _copy(found.own, at)
+        git.copy_exclude(found.common, at)
+        yield Workshop(found.top, at)
 
 
 def _copy(own: Path, at: Path) -> None:
-    """The index with what it needs, and what it leaves out of sight."""
+    """The index with what it needs."""
     names = ["index"]
     with suppress(OSError):
         names += [one.name for one in own.iterdir() if one.name.startswith("sharedindex.")]
     for name in names:
         git.copy_index(own / name, at / name)
-    for exclude in (own / "info/exclude",):
-        with suppress(OSError):
-            content = files.read(exclude)
-            if content is not None:
-                files.write(at / "info/exclude", content)
 
 
 class Workshop:

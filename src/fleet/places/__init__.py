@@ -7,11 +7,12 @@ from fleet.places.clone import collect
 from fleet.places.condition import condition, conditions, size
 from fleet.places.inplace import prepare
 from fleet.places.make import make
-from fleet.places.paths import Project, check_branch, path_for, project, root_for
+from fleet.places.paths import PLACES, Project, check_branch, path_for, project, root_for
 from fleet.places.record import known
 from fleet.places.remove import remove
 
 __all__ = [
+    "PLACES",
     "Condition", "Place", "PlaceKind", "Project", "check_branch", "collect", "condition", "conditions", "known", "make",
     "path_for", "prepare", "project", "record", "remove", "root_for", "salvage", "size",
 ]  # fmt: skip

@@ -86,7 +86,7 @@ def fetch(project: Project, top: Path, wanted: dict[str, str]) -> None:
     They are taken from a repository of ours that borrows its objects, so that none of its settings is in force.
     """
     own = top / ".git"
-    with repository.workshop(top, own, own / "objects") as shop:
+    with repository.workshop(git.Repository(top, own, own)) as shop:
         refs = {f"refs/heads/{number}": commit for number, commit in enumerate(wanted)}
         for name, commit in refs.items():
             files.write(shop.at / name, f"{commit}\n".encode())

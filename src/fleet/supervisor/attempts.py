@@ -20,7 +20,7 @@ from fleet.supervisor.house import House
 from fleet.supervisor.notes import note, note_unkept
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
-from fleet.supervisor.result import add_check, look_at, nothing, write_receipt
+from fleet.supervisor.result import add_check, bring_back, look_at, nothing, write_receipt
 from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import check
@@ -134,6 +134,7 @@ class Attempts:
         result = nothing(attempt)
         if attempt.started is not None:
             result = look_at(self._house, attempt, sorted(self._neighbours.get(attempt.id, ())))
+            bring_back(self._house, attempt)
         return write_receipt(self._house, attempt, result)
 
     def _give_in(self, attempt: Attempt, said: str) -> Attempt:

@@ -19,6 +19,7 @@ from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import context_limit, overspent, spent
+from fleet.supervisor.place import settle_in
 from fleet.supervisor.start import start
 
 
@@ -44,19 +45,22 @@ def _prepare(house: House, attempt: Attempt) -> tuple[Attempt, keeper.Start | No
         return replace(attempt, ending=Ending.CANCELLED, cause=task.reason or "closed before it began"), None
     coder = house.find_coder(attempt.coder, house.runtime)
     resolved = resolve_limits(spec, project_limits(Path(spec.cwd)), house.runtime)
-    place = places.prepare(Path(spec.cwd))
+    placed = settle_in(house.home, attempt.task, spec)
+    place, now = placed.place, places.prepare(placed.cwd)  # an earlier attempt may have committed since it was made
     artifacts = files.private_dir(house.artifacts(attempt.task))
     directory = files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
-    save(directory / "before.json", look(place.path, artifacts))
+    save(directory / "before.json", look(placed.cwd, artifacts))
     told = house.ledger.context(attempt.coder, attempt.model)
     own = house.runtime.coders.get(attempt.coder)
     said = own.context_limit if own else None
     context = context_limit(told, said or context_of(coder, attempt.model), declared=said is not None)
     prepared = replace(
         attempt,
-        cwd=str(place.path),
-        branch=place.branch,
-        base=place.base,
+        cwd=str(placed.cwd),
+        branch=now.branch or place.branch,
+        base=now.base,
+        place=place.kind,
+        repository=str(place.repository or ""),
         limits=resolved.limits,
         origins={name: origin.value for name, origin in resolved.origins.items()},
         context_limit=context[0],

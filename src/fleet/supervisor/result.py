@@ -5,17 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fleet import keeper
+from fleet import keeper, places
+from fleet.core import FleetError
 from fleet.core.text import clean
-from fleet.core.work import Attempt, Ending
+from fleet.core.work import Attempt, Ending, PlaceKind
 from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_receipt, load_snapshot, save
 from fleet.evidence.snapshot import Snapshot, look
 from fleet.host import files
 from fleet.keeper import Cause
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import named
+from fleet.supervisor.place import place_of
 
 TAIL = 2000
+
+
+def bring_back(house: House, attempt: Attempt) -> None:
+    """A clone's commits count once they are in the repository it was made from."""
+    place = place_of(attempt) if attempt.place is PlaceKind.CLONE else None
+    if place is None:
+        return
+    try:
+        places.collect(place)
+    except FleetError as problem:
+        said = clean(problem.message, TAIL)
+        house.log.say("not collected", task=attempt.task, level="warning", attempt=attempt.id, text=said)
 
 
 def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:

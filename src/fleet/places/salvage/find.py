@@ -52,8 +52,7 @@ def look(project: Project, place: Place, *, ignored: bool) -> Finds:
     if found is None or found.top != place.path:
         return Finds()
     finds = Finds(head=git.head(found).commit)
-    objects = [found.common / "objects", project.common / "objects"]
-    with repository.workshop(place.path, found.own, *dict.fromkeys(objects)) as shop:
+    with repository.workshop(found, project.common / "objects") as shop:
         finds.entries = shop.entries(ignored=ignored)
         finds.staged = _is_staged(shop, finds)
         finds.named = _named(found, place)
@@ -94,7 +93,7 @@ def _is_as_given(at: Path, commit: str) -> bool:
         return bool(commit) and not below(at, at)
     if git.head(found).commit != commit:
         return False
-    with repository.workshop(at, found.own, found.common / "objects") as shop:
+    with repository.workshop(found) as shop:
         entries = shop.entries()
         if any(one.changed or one.is_repository for one in entries) or _is_staged(shop, Finds(entries, head=commit)):
             return False
@@ -109,7 +108,7 @@ def _nested(top: Path, at: Path) -> list[bytes]:
     if found is None or found.top != at:
         return below(top, at)
     try:
-        with repository.workshop(at, found.own, found.common / "objects") as shop:
+        with repository.workshop(found) as shop:
             entries = shop.entries()
     except (FleetError, OSError):
         return below(top, at)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.core.work import PlaceKind
-from fleet.host import repository
+from fleet.host import git, repository
 from fleet.places import clone
 from fleet.places.base import Place
 from fleet.places.paths import Project, origin
@@ -38,6 +38,7 @@ class Saved:
     commits: int
     bytes: int
     mark: str
+    ignored: bool = False  # ignored files too
 
 
 class TooBig(FleetError):
@@ -62,7 +63,7 @@ def save(place: Place, name: str, *, ignored: bool = False, cap: int | None = CA
     before = kept.all(project)
     for one in before:
         if one.mark == finds.mark and one.path == str(place.path):  # whoever saved it was killed before removing it
-            return _saved(one.name, one.commit, finds)
+            return _saved(one.name, one.commit, finds, ignored=ignored)
     name = _free_name(name, {one.name for one in before})
     if place.kind is PlaceKind.CLONE:
         _bring(project, place, finds, name)
@@ -74,16 +75,16 @@ def save(place: Place, name: str, *, ignored: bool = False, cap: int | None = CA
     if commit is None:
         raise FleetError(f"{place.path} was not saved: {clean(done.said, 500)}", hint="fleet salvage list")
     _drop_incoming(project, name)
-    return _saved(name, commit, finds)
+    return _saved(name, commit, finds, ignored=ignored)
 
 
-def _saved(name: str, commit: str, finds: Finds) -> Saved:
-    return Saved(name, commit, len(finds.inside), len(finds.parents), finds.size, finds.mark)
+def _saved(name: str, commit: str, finds: Finds, *, ignored: bool) -> Saved:
+    return Saved(name, commit, len(finds.inside), len(finds.parents), finds.size, finds.mark, ignored)
 
 
 def is_as_saved(place: Place, saved: Saved | None) -> bool:
     """Whether nothing was written in a place since it was saved, or since there was nothing to save."""
-    finds = look(origin(place), place, ignored=False)
+    finds = look(origin(place), place, ignored=saved is not None and saved.ignored)
     return finds.is_nothing if saved is None else finds.mark == saved.mark
 
 
@@ -106,13 +107,13 @@ def _bring(project: Project, place: Place, finds: Finds, name: str) -> None:
 
 
 def _bring_blobs(project: Project, place: Place, finds: Finds) -> None:
-    own = place.path / ".git"
     blobs = sorted({entry.blob for entry in finds.entries if entry.blob and entry.mode != "160000"})
     asked = repository.ask(project.common, "cat-file", "--batch-check", stdin="\n".join(blobs).encode() + b"\n")
     missing = [line.split()[0] for line in asked.out.decode().splitlines() if line.endswith(" missing")]
     if not missing:
         return
-    with repository.workshop(place.path, own, own / "objects") as shop:
+    own = place.path / ".git"
+    with repository.workshop(git.Repository(place.path, own, own)) as shop:
         packed = shop.ask("pack-objects", "--stdout", "--quiet", stdin="\n".join(missing).encode() + b"\n")
     done = repository.ask(project.common, "unpack-objects", "-q", stdin=packed.out)
     if packed.code or done.code:
