@@ -97,6 +97,7 @@ PASTED = replace(EMPTY, lines=("hello", "> a prompt", "", "ready"), column=10)
         (replace(PASTED, lines=("hello", "> a prompt", "", "busy")), False),
         (replace(PASTED, lines=("hello", "> a prompt", "> ", "ready"), row=2, column=2), True),
         (replace(PASTED, lines=("a prompt", "Allow? yes no", "", ""), row=1, column=3), True),
+        (replace(PASTED, lines=("hello", "> a prompt", "", "ready"), row=2, column=2), False),
     ],
 )
 def test_a_prompt_has_left_when_it_is_not_where_the_cursor_is(now: Screen, left: bool) -> None:

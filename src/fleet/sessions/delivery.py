@@ -25,8 +25,8 @@ STEADY = 0.5  # a screen that stays the same for so long is waited for no longer
 SHOWN_WITHIN = 10.0
 SHOWN_AT_ALL = 3.0  # then a change anywhere will do, for those whose cursor is not where they type
 SETTLED_WITHIN = 0.6
-CALM, CALM_WITHIN = 0.15, 3.0  # of an input line: agents say that they are ready while they still draw it
-ENTERS, ENTER_PAUSE = 4, 1.5
+CALM, CALM_WITHIN = 0.15, 15.0  # of an input line: agents say that they are ready while they still draw it
+ENTERS, ENTER_PAUSE = 5, 1.0
 TAIL = 20
 
 Hear = Callable[[], Sequence[Signal]]
@@ -174,7 +174,7 @@ def _calm(terminal: Terminal) -> Screen | None:
         screen = terminal.screen()
         if screen is None or last is None or screen.dead:
             return screen
-        if not screen.raw or typed(screen) != typed(last) or screen.row != last.row:
+        if not screen.raw or not screen.picture or typed(screen) != typed(last) or screen.row != last.row:
             since = passed
         last = screen
         if passed - since >= CALM:
@@ -210,7 +210,7 @@ class _Paste:
 
 def _submit(terminal: Terminal, paste: _Paste, within: float) -> Delivery:
     """Press Enter until the prompt has left the input line, and a few times at most."""
-    enters, pressed, looked, left = 0, -ENTER_PAUSE, -GLANCE, False
+    enters, pressed, pause, looked, left = 0, -ENTER_PAUSE, ENTER_PAUSE, -GLANCE, False
     since: Sequence[Signal] = ()
     for passed in _until(within):
         signals = terminal.hear()
@@ -227,9 +227,9 @@ def _submit(terminal: Terminal, paste: _Paste, within: float) -> Delivery:
         left = enters > 0 and has_left(paste.text, paste.before, paste.screen, screen)
         if left and not terminal.tells:
             return Delivery(True, "the prompt left its input line")
-        if not left and enters < ENTERS and passed - pressed >= ENTER_PAUSE:
+        if not left and enters < ENTERS and passed - pressed >= pause:
             terminal.server.enter(terminal.pane)
-            enters, pressed = enters + 1, passed
+            enters, pressed, pause = enters + 1, passed, 1.5 * pause
     return _unconfirmed(terminal, since, left=left, within=within)
 
 
@@ -269,14 +269,17 @@ def taken(signals: Sequence[Signal], text: str) -> Delivery | None:
 def has_left(text: str, before: Screen, pasted: Screen, now: Screen) -> bool:
     """Whether what was pasted stands no longer where it was typed.
 
-    A cursor that moved with the paste marks the input line, even a hidden one. Else it is the last line that changed:
-    as long as nothing is different from there on downwards, the paste stands there.
+    A cursor that moved with the paste marks the input line, even a hidden one; when Enter only made another line below
+    it, the paste stands there still. Without such a cursor it stands in the last line that changed, as long as nothing
+    is different from there on downwards.
     """
-    tail = text.rstrip().rpartition("\n")[2][-TAIL:]
-    if len(tail) > 2 and typed(now).endswith(tail):
+    tail = text.rstrip().rpartition("\n")[2][-TAIL:].strip()
+    marks = [mark for mark in (tail, typed(pasted)) if len(mark) > 2 and mark not in _line(before, before.row)]
+    below = typed(before) != typed(now) == ""  # the cursor, on a line without the sign that an empty input line has
+    if any(mark in _line(now, now.row - below) for mark in marks):
         return False
-    if typed(pasted) and typed(pasted) != typed(before):
-        return typed(pasted) not in _line(now, now.row)
+    if typed(pasted) != typed(before):
+        return typed(pasted) != typed(now)
     changed = [row for row, line in enumerate(pasted.lines) if line != _line(before, row)]
     return not changed or now.lines[changed[-1] :] != pasted.lines[changed[-1] :]
 
@@ -287,4 +290,4 @@ def typed(screen: Screen) -> str:
 
 
 def _line(screen: Screen, row: int) -> str:
-    return screen.lines[row] if row < len(screen.lines) else ""
+    return screen.lines[row] if 0 <= row < len(screen.lines) else ""
