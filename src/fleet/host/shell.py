@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.host import process
-from fleet.host.run import end_group
+from fleet.host.run import end_group, tell
 
 TICK = 0.05
 MOST = 64 * 1024 * 1024
@@ -58,6 +58,7 @@ def shell(
         while chunk := reader.read(CHUNK):
             lines.add(chunk)
         lines.close()
+    tell(["/bin/sh", "-c", command], began, child.returncode)
     return Ended(None if reason else child.returncode, time.monotonic() - began, reason)
 
 
