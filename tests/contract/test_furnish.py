@@ -15,7 +15,7 @@ import pytest
 from fleet.core import FleetError
 from fleet.core.template import values
 from fleet.core.workspace import Workspace
-from fleet.host import process
+from fleet.host import inside, process
 from fleet.places import ports
 from fleet.places.furnish import Furnished, end_setup, furnish, quoted
 
@@ -273,6 +273,12 @@ def test_out_of_time_the_whole_tree_is_ended(place: Path, do: Furnish) -> None:
     assert process.strays({"FLEET_SETUP": str(place)}) == []
 
 
+def test_one_that_prints_without_end_is_ended_and_its_last_lines_are_heard(do: Furnish) -> None:
+    with pytest.raises(FleetError, match="printed more than 64 MiB") as caught:
+        do(setup=("yes",))
+    assert caught.value.message.endswith("\n  y")
+
+
 def test_what_a_command_leaves_running_is_ended_and_not_waited_for(place: Path, do: Furnish) -> None:
     made = do(setup=(f'"{sys.executable}" -c "$STRAY" & echo done',), env={"STRAY": STRAY}, setup_timeout=60.0)
     assert made.seconds < 60
@@ -310,6 +316,17 @@ def test_outside_git_files_are_copied_all_the_same(tmp_path: Path) -> None:
         hear=print,
     )  # fmt: skip
     assert made.files == (".env",)
+
+
+@pytest.mark.parametrize("planted", ["config", "config/deep"])
+def test_a_file_is_never_put_behind_a_link(tmp_path: Path, planted: str) -> None:
+    place, outside = tmp_path / "place", tmp_path / "outside"
+    (place / planted).parent.mkdir(parents=True)
+    outside.mkdir()
+    (place / planted).symlink_to(outside)
+    with pytest.raises(OSError, match="is a link"):
+        inside.write(place, "config/deep/key", b"secret", 0o600)
+    assert list(outside.iterdir()) == []
 
 
 def test_no_two_living_attempts_have_a_port_in_common(tmp_path: Path) -> None:

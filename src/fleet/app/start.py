@@ -13,12 +13,12 @@ from fleet.app import kinds, legacy, settings
 from fleet.app.home import ensure_home, settings_path
 from fleet.app.legacy import Legacy
 from fleet.config import json_schema, read, runtime
-from fleet.config.limits import FLEET_YAML, candidates
+from fleet.config.limits import candidates
 from fleet.config.runtime_schema import TrackerName
 from fleet.core import FleetError, ToolMissing
 from fleet.core.fleet import Kind, Node
 from fleet.generate.yaml import dump_for_people
-from fleet.host import files, git, machine
+from fleet.host import files, machine
 
 SCHEMA = "fleet.schema.json"
 
@@ -124,10 +124,10 @@ def _use(tracker: str, home: Path) -> None:
 
 def _usual_place() -> Path:
     """The fleet.yaml here or above; else where one belongs, at the top of the repository."""
-    here = Path.cwd()
-    found = next((path for path in candidates(here) if os.path.lexists(path)), None)
-    repository = git.find(here.resolve())
-    return Path(os.path.relpath(found or (repository.top if repository else here) / FLEET_YAML))
+    places = list(candidates(Path.cwd()))
+    found = next((path for path in places if os.path.lexists(path)), None)
+    is_top = os.path.lexists(places[-1].with_name(".git"))
+    return Path(os.path.relpath(found or (places[-1] if is_top else places[0])))
 
 
 def _starter(output: Path, force: bool, kind: str | None, old: Legacy | None) -> Starter:
