@@ -41,6 +41,7 @@ class Manner:
 
 
 MANNERS = {
+    "opencode": Manner(("--print-logs=false",), Call("bash", {"command": TOUCH, "description": "x"}), ("C-c", "C-c")),
     "codex": Manner(
         ("--ask-for-approval=on-request", "--sandbox=read-only"),
         Call("exec_command", {"cmd": TOUCH, "sandbox_permissions": "require_escalated", "justification": "x"}),
