@@ -340,3 +340,225 @@ def test_every_byte_of_a_removed_place_comes_back(main: Path, kind: PlaceKind, t
     assert tree(tmp_path / "back") == expected
     assert git(tmp_path / "back", "ls-files", "-s", "-z") == index
     assert git(tmp_path / "back/born", "log", "--format=%s") == "inner"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_commits_that_nothing_leads_to_any_more_are_kept(main: Path, kind: PlaceKind) -> None:
+    place = make(main, kind)
+    top = place.path
+    stashed = commit_and_stash(top)
+    amended = commit(top, {"v1": "1"}, "first try")
+    git(top, "commit", "-q", "--amend", "-m", "second try")
+    thrown = commit(top, {"v2": "2"}, "thrown away")
+    git(top, "reset", "-q", "--hard", "HEAD~1")
+    git(top, "checkout", "-q", "--detach")
+    detached = commit(top, {"v3": "3"}, "detached")
+    git(top, "checkout", "-q", "feat/x")
+    git(top, "checkout", "-q", "-b", "side", "HEAD~1")
+    sided = commit(top, {"v4": "4"}, "on the side")
+    git(top, "checkout", "-q", "feat/x")
+    kept = {stashed, amended, thrown, detached} | ({sided, git(top, "rev-parse", "HEAD")} if kind is CLONE else set())
+    saved = salvage.save(place, "x")
+    places.remove(place, saved)
+    if kind is WORKTREE:
+        git(main, "stash", "clear")
+    git(main, "reflog", "expire", "--expire=now", "--all")
+    git(main, "gc", "-q", "--prune=now")
+    shown = salvage.show(find(main), "x")
+    assert {one for one, _ in shown.commits} | ({shown.kept.head} if kind is CLONE else set()) >= kept
+    for one in kept:
+        assert git(main, "cat-file", "-t", one) == "commit"
+    assert git(main, "show", f"{stashed}:a.txt") == "stashed"
+    assert git(main, "rev-parse", "--verify", "feat/x" if kind is WORKTREE else shown.kept.head or "")
+
+
+def commit_and_stash(top: Path) -> str:
+    (top / "a.txt").write_text("stashed\n")
+    git(top, "stash", "-q")
+    return git(top, "rev-parse", "refs/stash")
+
+
+def test_a_conflict_and_a_rebase_under_way_are_kept(main: Path, tmp_path: Path) -> None:
+    place = make(main)
+    theirs = commit(place.path, {"a.txt": "theirs\n"})
+    git(place.path, "checkout", "-q", "--detach", place.base or "")
+    commit(place.path, {"a.txt": "ours\n"})
+    with pytest.raises(subprocess.CalledProcessError):
+        git(place.path, "merge", "-q", "feat/x")
+    before, index = tree(place.path), git(place.path, "ls-files", "-s")
+    saved = salvage.save(place, "x")
+    assert saved is not None
+    places.remove(place, saved)
+    assert git(main, "show", f"{saved.commit}:git/MERGE_HEAD") == theirs
+    salvage.restore(find(main), "x", tmp_path / "back")
+    assert (tree(tmp_path / "back"), git(tmp_path / "back", "ls-files", "-s")) == (before, index)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_submodule_that_was_worked_in_comes_back_with_its_commits(
+    main: Path, kind: PlaceKind, tmp_path: Path
+) -> None:
+    with_submodule(main, tmp_path)
+    place = make(main, kind)
+    tip = commit(place.path / "lib", {"code.txt": "better\n"}, "inner work")
+    (place.path / "lib/more.txt").write_text("not committed")
+    before = {path: what for path, what in tree(place.path).items() if b".git" not in path}
+    saved = salvage.save(place, "x")
+    assert saved is not None
+    places.remove(place, saved)
+    salvage.restore(find(main), "x", tmp_path / "back")
+    after = {path: what for path, what in tree(tmp_path / "back").items() if b".git" not in path}
+    assert after == before
+    assert git(tmp_path / "back/lib", "rev-parse", "HEAD") == tip
+    assert git(tmp_path / "back/lib", "status", "--porcelain") == "?? more.txt"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_an_agent_planted_runs(main: Path, kind: PlaceKind, tmp_path: Path) -> None:
+    place = make(main, kind)
+    top, ran = place.path, tmp_path / "ran"
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
+    evil.chmod(0o755)
+    (top / "inner").mkdir()
+    git(top / "inner", "init", "-q")
+    commit(top / "inner", {"f": "f"})
+    for repository in (top, top / "inner"):
+        for name in ("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "core.fsmonitor",
+                     "diff.evil.command", "diff.evil.textconv", "core.pager", "diff.external", "merge.evil.driver",
+                     "core.sshCommand", "uploadpack.packObjectsHook", "gpg.program"):  # fmt: skip
+            git(repository, "config", name, str(evil))
+        git(repository, "config", "core.hooksPath", str(tmp_path / "hooks"))
+    (tmp_path / "hooks").mkdir()
+    for name in ("post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "post-rewrite"):
+        (tmp_path / "hooks" / name).write_bytes(evil.read_bytes())
+        (tmp_path / "hooks" / name).chmod(0o755)
+    (top / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
+    (top / "a.txt").write_text("changed\n")
+    (top / "inner/f").write_text("changed\n")
+    ran.unlink(missing_ok=True)
+    assert places.condition(place).changed == 3
+    assert b"changed" in places.difference(place)
+    saved = salvage.save(place, "x")
+    places.remove(place, saved)
+    assert salvage.show(find(main), "x").files
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_too_much_is_not_kept_in_silence_and_ignored_files_only_when_asked_for(
+    main: Path, kind: PlaceKind, tmp_path: Path
+) -> None:
+    place = make(main, kind)
+    (place.path / "ignored").write_text("ignored")
+    assert salvage.save(place, "x") is None
+    (place.path / "large").write_bytes(b"x" * 3_000_000)
+    with pytest.raises(salvage.TooBig, match="at most 1 MB") as problem:
+        salvage.save(place, "x", cap=1024**2)
+    assert problem.value.size > 3_000_000
+    assert salvage.all(find(main)) == []
+    saved = salvage.save(place, "x", cap=None, ignored=True)
+    places.remove(place, saved)
+    salvage.restore(find(main), "x", tmp_path / "back")
+    assert (tmp_path / "back/ignored").read_text() == "ignored"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written_after_the_save_is_not_removed(main: Path, kind: PlaceKind) -> None:
+    place = make(main, kind)
+    saved = salvage.save(place, "x")
+    assert saved is None
+    (place.path / "late").write_text("late")
+    with pytest.raises(FleetError, match=r"written in .* after it was saved"):
+        places.remove(place, saved)
+    saved = salvage.save(place, "x")
+    (place.path / "late").write_text("LATE")
+    with pytest.raises(FleetError, match=r"written in .* after it was saved"):
+        places.remove(place, saved)
+    again = salvage.save(place, "x")
+    assert again is not None
+    assert again.name == "x-2"
+    places.remove(place, again)
+    assert git(main, "show", f"{again.commit}:files/late") == "LATE"
+
+
+def test_a_branch_goes_only_when_it_holds_nothing_of_its_own(main: Path) -> None:
+    assert places.remove(make(main, branch="empty"), None)
+    assert git(main, "branch", "--list", "empty") == ""
+    place = make(main, branch="full")
+    tip = commit(place.path, {"f": "f"})
+    assert not places.remove(place, salvage.save(place, "full"))
+    assert git(main, "rev-parse", "full") == tip
+    assert git(main, "worktree", "list", "--porcelain").count("worktree ") == 1
+
+
+def test_a_place_that_was_removed_by_hand_or_locked_is_put_in_order(main: Path) -> None:
+    place = make(main, branch="gone")
+    subprocess.run(["rm", "-rf", str(place.path)], check=True)
+    assert places.condition(place) == places.Condition(there=False)
+    again = make(main, branch="gone")
+    assert (again.path / "a.txt").exists()
+    git(main, "worktree", "lock", str(again.path))
+    subprocess.run(["rm", "-rf", str(again.path)], check=True)
+    places.remove(again, None)
+    assert git(main, "worktree", "list", "--porcelain").count("worktree ") == 1
+    assert git(main, "branch", "--list", "gone") == ""
+
+
+def test_a_tree_that_cannot_be_written_to_is_removed(main: Path) -> None:
+    place = make(main)
+    cache = place.path / "ignored/go/pkg"
+    cache.mkdir(parents=True)
+    (cache / "mod.go").write_text("x")
+    for one in (cache / "mod.go", cache, cache.parent):
+        one.chmod(0o555)
+    places.remove(place, salvage.save(place, "x"))
+    assert not place.path.exists()
+
+
+def test_the_commits_of_a_clone_come_back_when_it_is_collected(main: Path) -> None:
+    place = make(main, CLONE)
+    first = commit(place.path, {"f": "1"})
+    assert git(main, "branch", "--list", "feat/x") == ""
+    assert places.collect(place) == first
+    assert git(main, "rev-parse", "feat/x") == first
+    git(place.path, "commit", "-q", "--amend", "-m", "better")
+    second = git(place.path, "rev-parse", "HEAD")
+    assert places.collect(place) == second == git(main, "rev-parse", "feat/x")
+    git(main, "branch", "-f", "feat/x", "main")
+    commit(place.path, {"f": "2"})
+    git(main, "branch", "-f", "feat/x", commit(main, {"mine": "mine"}))
+    with pytest.raises(FleetError, match="was moved in"):
+        places.collect(place)
+    places.remove(place, salvage.save(place, "x"))
+    assert git(main, "show", "-s", "--format=%s", "refs/fleet/salvage/x^1") == "some work"
+
+
+def test_restoring_writes_over_nothing_and_can_stand_on_a_branch(main: Path, tmp_path: Path) -> None:
+    place = make(main)
+    (place.path / "new").write_text("new")
+    places.remove(place, salvage.save(place, "x"))
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/mine").write_text("mine")
+    with pytest.raises(FleetError, match="not written over"):
+        salvage.restore(find(main), "x", tmp_path / "there")
+    salvage.restore(find(main), "x", tmp_path / "back", "again")
+    assert git(tmp_path / "back", "status", "--porcelain", "--branch").splitlines() == ["## again", "?? new"]
+    assert [one.name for one in salvage.all(find(main))] == ["x"]
+    salvage.drop(find(main), "x")
+    with pytest.raises(NotFound, match="no salvage 'x'"):
+        salvage.show(find(main), "x")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whoever_is_killed_at_any_step_leaves_what_the_next_one_mends(main: Path, kind: PlaceKind) -> None:
+    argv = [sys.executable, str(Path(__file__).parents[1] / "standins/cut_off.py"), str(main), kind.value]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, making, _, ending = done.stdout.splitlines()[-1].split()
+    assert int(making) > 5
+    assert int(ending) > 10
+    assert git(main, "worktree", "list", "--porcelain").count("worktree ") == 1
+    assert git(main, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    left = [str(one) for one in (main.parent / "cut places").rglob("*") if one.name != ".places"]
+    assert left == []

@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -32,6 +33,7 @@ QUIET = (
 # Variables of git's that say how it is reached and set up; every other one would lead it to another repository.
 KEPT = re.compile(r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH|SSH.*|LFS.*|TERMINAL_PROMPT|AUTHOR.*|COMMITTER.*)\Z")
 RAW = b"* -text -filter -ident -working-tree-encoding -eol !crlf\n"  # a file is its bytes
+_locks: ContextVar[tuple[int, ...]] = ContextVar("locks", default=())
 FULL = ("No space left on device", "Disk quota exceeded")
 
 
@@ -55,6 +57,16 @@ class Entry:
         return self.mode == "160000" or (not self.mode and self.path.endswith(b"/"))
 
 
+@contextmanager
+def under(lock: int) -> Iterator[None]:
+    """Every git that is started meanwhile holds this lock too: killed, we leave nobody who works on unseen."""
+    before = _locks.set((*_locks.get(), lock))
+    try:
+        yield
+    finally:
+        _locks.reset(before)
+
+
 def environment() -> dict[str, str]:
     """The user's own environment, without what would lead git somewhere else."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or KEPT.match(name)}
@@ -64,7 +76,7 @@ def environment() -> dict[str, str]:
 def ask(common: Path, *args: str, stdin: bytes = b"", cwd: Path | None = None) -> Ran:
     """Run git on a repository of the user's, without hooks."""
     argv = ["git", *QUIET, f"--git-dir={common}", *args]
-    return run(argv, cwd=cwd or common, env=environment(), timeout=SECONDS, stdin=stdin)
+    return run(argv, cwd=cwd or common, env=environment(), timeout=SECONDS, stdin=stdin, keep=_locks.get())
 
 
 def do(common: Path, *args: str, stdin: bytes = b"", what: str) -> str:
@@ -162,7 +174,7 @@ class Workshop:
         where = (f"--work-tree={self.top}", "-c", "core.bare=false") if tree else ()
         argv = ["git", "--no-pager", *NOTHING_RUNS, "-c", "core.sparseCheckout=true", "-c", "core.quotePath=false",
                 f"--git-dir={self.at}", *where, *args]  # fmt: skip
-        return run(argv, cwd=self.top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin)
+        return run(argv, cwd=self.top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin, keep=_locks.get())
 
     def entries(self, *, ignored: bool = False) -> list[Entry]:
         """Every path that the index knows, and every other one; ignored ones only when they are asked for."""
@@ -198,7 +210,14 @@ def feed(argv: list[str], pieces: Iterable[bytes], *, cwd: Path, env: Mapping[st
     with TemporaryFile() as out, TemporaryFile() as err:
         try:
             process = subprocess.Popen(
-                argv, cwd=cwd, env=dict(env), stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True
+                argv,
+                cwd=cwd,
+                env=dict(env),
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                pass_fds=_locks.get(),
             )
         except FileNotFoundError as problem:
             raise ToolMissing(f"{argv[0]} is not installed") from problem
@@ -221,9 +240,9 @@ def feed(argv: list[str], pieces: Iterable[bytes], *, cwd: Path, env: Mapping[st
 
 
 def fast_import(common: Path, pieces: Iterable[bytes]) -> Ran:
-    """Write objects and a ref into a repository in one go: all of it, or no ref."""
+    """Write objects and a ref into a repository in one go: all of it, or no ref. The last word is `done`."""
     argv = ["git", *QUIET, "-c", "core.protectNTFS=false", "-c", "core.protectHFS=false", f"--git-dir={common}",
-            "fast-import", "--quiet", "--date-format=raw-permissive"]  # fmt: skip
+            "fast-import", "--done", "--quiet", "--date-format=raw-permissive"]  # fmt: skip
     env = environment() | SURE
     return feed(argv, pieces, cwd=common, env=env)
 

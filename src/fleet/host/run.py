@@ -63,8 +63,12 @@ def run(
     timeout: float,
     stdin: bytes = b"",
     limit: int = LIMIT,
+    keep: Sequence[int] = (),
 ) -> Ran:
-    """Run a program without a terminal; after the time limit it is ended with everything it started in its group."""
+    """Run a program without a terminal; after the time limit it is ended with everything it started in its group.
+
+    What it is to keep open, such as a lock, is still open when we are gone and it is not.
+    """
     began = time.monotonic()
     try:
         process = subprocess.Popen(
@@ -75,6 +79,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=keep,
         )
     except OSError as problem:
         return _not_started(argv[0], problem)

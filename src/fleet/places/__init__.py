@@ -5,6 +5,7 @@ from fleet.places import record, salvage
 from fleet.places.base import Condition, Place
 from fleet.places.clone import collect
 from fleet.places.condition import condition, conditions, size
+from fleet.places.difference import difference
 from fleet.places.inplace import prepare
 from fleet.places.make import make
 from fleet.places.paths import PLACES, Project, check_branch, path_for, project, root_for
@@ -13,6 +14,6 @@ from fleet.places.remove import remove
 
 __all__ = [
     "PLACES",
-    "Condition", "Place", "PlaceKind", "Project", "check_branch", "collect", "condition", "conditions", "known", "make",
-    "path_for", "prepare", "project", "record", "remove", "root_for", "salvage", "size",
+    "Condition", "Place", "PlaceKind", "Project", "check_branch", "collect", "condition", "conditions", "difference",
+    "known", "make", "path_for", "prepare", "project", "record", "remove", "root_for", "salvage", "size",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ def difference(place: Place, *, stat: bool = False) -> bytes:
 def _take_in(shop: repository.Workshop) -> None:
     """Add what changed to our copy of the index; a repository inside is left as the index has it."""
     changed = sorted({one.path for one in shop.entries() if one.changed and not one.is_repository})
-    done = shop.ask("update-index", "-z", "--stdin", "--add", "--remove", stdin=b"\0".join([*changed, b""]), tree=True)
+    done = shop.ask("update-index", "--add", "--remove", "-z", "--stdin", stdin=b"\0".join([*changed, b""]), tree=True)
     if done.code:
         raise repository.refused(done, f"{shop.top} cannot be read")
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from glob import escape
 from pathlib import Path
 
 from fleet.core import FleetError, Unavailable
 from fleet.core.work import PlaceKind
-from fleet.host import files, locks
+from fleet.host import files, locks, repository
 from fleet.places.base import Place
 
 FOLDER = ".places"
@@ -48,8 +50,12 @@ def write(path: Path, record: Record) -> None:
 
 
 def forget(path: Path) -> None:
-    """Its lock stays: whoever waits for it holds the same file."""
-    _file(path).unlink(missing_ok=True)
+    """Leave nothing of a place, its lock neither; only whoever is alone with it may."""
+    file = _file(path)
+    for draft in file.parent.glob(f".{escape(file.name)}.*"):  # of one that was killed while it wrote
+        draft.unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
+    _lock(path).unlink(missing_ok=True)
 
 
 def known(root: Path) -> list[Place]:
@@ -73,13 +79,28 @@ def origin(top: Path) -> Path | None:
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
     """Nobody else makes or removes the place at this path meanwhile."""
-    lock = locks.take(_file(path).with_suffix(".lock"), PATIENCE)
-    if lock is None:
-        raise Unavailable(f"the place {path} is being made or removed by another process", hint="try again")
+    lock = _taken(path)
     try:
-        yield
+        with repository.under(lock):
+            yield
     finally:
         locks.release(lock)
+
+
+def _taken(path: Path) -> int:
+    """The lock of a place. One that was forgotten while we waited for it is not the one that others see."""
+    while True:
+        lock = locks.take(_lock(path), PATIENCE)
+        if lock is None:
+            raise Unavailable(f"the place {path} is being made or removed by another process", hint="try again")
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), os.stat(_lock(path))):
+                return lock
+        locks.release(lock)
+
+
+def _lock(path: Path) -> Path:
+    return _file(path).with_suffix(".lock")
 
 
 def _file(path: Path) -> Path:

@@ -44,7 +44,8 @@ class Finds:
     def gone(self) -> list[bytes]:
         """Files that the index has and the place has not."""
         read = set(self.inside)
-        return [one.path for one in self.entries if one.changed and one.is_tracked and one.path not in read]
+        files = (one for one in self.entries if one.is_tracked and not one.is_repository)
+        return [one.path for one in files if one.changed and one.path not in read]
 
 
 def look(project: Project, place: Place, *, ignored: bool) -> Finds:

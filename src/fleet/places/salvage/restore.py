@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from fleet.host import repository
 from fleet.places.paths import Project, check_branch
 from fleet.places.salvage.kept import Kept, find
 
-FILES, ODD = b"files/", b"odd/"
+FILES, MODULES = b"files/", b"git/modules/"
+GITDIR = re.compile(r"gitdir: .*/modules/(.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,10 @@ def restore(project: Project, name: str, to: Path, branch: str | None = None) ->
     own = next(own for own, at, _ in repository.linked(project.common) if at.resolve() == to.resolve())
     items = list(_items(project, kept.commit))
     _index(own, to, items, what)
-    _files(project, kept.commit, items, to)
+    put = _files(project, items, to, own)
+    for marker in put:
+        if marker.name == ".git" and marker.is_file() and not marker.is_symlink():
+            _reconnect(own, marker)
     return kept
 
 
@@ -80,20 +85,37 @@ def _index(own: Path, to: Path, items: list[_Item], what: str) -> None:
             raise repository.refused(done, what)
 
 
-def _files(project: Project, commit: str, items: list[_Item], to: Path) -> None:
-    """The files that differed from the index, byte for byte and with their modes."""
+def _files(project: Project, items: list[_Item], to: Path, own: Path) -> list[Path]:
+    """The files that differed from the index, byte for byte and with their modes; and the submodules' repositories."""
     known = {item.path: item for item in items}
     facts = json.loads(b"".join(repository.blob(project.common, known[b"facts.json"].blob)))
     odd = {b"odd/" + number.encode(): os.fsencode(path) for number, path in facts["odd"].items()}
     for path in facts["gone"]:
         _inside(to, os.fsencode(path)).unlink(missing_ok=True)
+    put = []
     for item in items:
         name = odd.get(item.path, item.path)
-        if name.startswith(FILES) and (item.path.startswith(FILES) or item.path in odd):
-            at = _inside(to, name.removeprefix(FILES))
-            _put(project, item, at, facts["modes"].get(os.fsdecode(name)))
+        for folder, under in ((FILES, to), (MODULES, own / "modules")):
+            if name.startswith(folder):
+                at = _inside(under, name.removeprefix(folder))
+                _put(project, item, at, facts["modes"].get(os.fsdecode(name)))
+                put.append(at)
     for path in facts["empty"]:
         _inside(to, os.fsencode(path)).mkdir(parents=True, exist_ok=True)
+    return put
+
+
+def _reconnect(own: Path, marker: Path) -> None:
+    """Let a submodule find its repository again, and the repository its files."""
+    said = GITDIR.match(marker.read_text(errors="surrogateescape"))
+    module = Path(os.path.normpath(own / "modules" / said[1].strip())) if said else None
+    if module is None or not module.is_relative_to(own / "modules") or not (module / "HEAD").exists():
+        return
+    for empty in ("objects", "refs"):
+        (module / empty).mkdir(exist_ok=True)
+    marker.write_text(f"gitdir: {module}\n")
+    where = ("config", "--file", str(module / "config"), "core.worktree", str(marker.parent))
+    repository.do(own, *where, what=f"{marker.parent} cannot be connected")
 
 
 def _inside(to: Path, path: bytes) -> Path:

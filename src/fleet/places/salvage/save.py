@@ -15,7 +15,7 @@ from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.core.work import PlaceKind
 from fleet.host import git, repository
-from fleet.places import clone
+from fleet.places import clone, record
 from fleet.places.base import Place
 from fleet.places.paths import Project, origin
 from fleet.places.salvage import kept
@@ -54,6 +54,13 @@ class TooBig(FleetError):
 
 def save(place: Place, name: str, *, ignored: bool = False, cap: int | None = CAP, task: str = "") -> Saved | None:
     """Keep everything that only this place has; None when there is nothing. Over the cap nothing is kept: TooBig."""
+    if place.kind is PlaceKind.INPLACE:
+        return _save(place, name, ignored, cap, task)
+    with record.alone(place.path):
+        return _save(place, name, ignored, cap, task)
+
+
+def _save(place: Place, name: str, ignored: bool, cap: int | None, task: str) -> Saved | None:
     project = origin(place)
     finds = look(project, place, ignored=ignored)
     if finds.is_nothing:

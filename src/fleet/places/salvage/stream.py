@@ -46,7 +46,7 @@ def stream(place: Place, finds: Finds, ref: bytes, task: str) -> Iterator[bytes]
     keeper.facts["gone"] = [os.fsdecode(one) for one in finds.gone]
     keeper.facts["empty"] = [os.fsdecode(one) for one in finds.empty]
     content = json.dumps(keeper.facts).encode()
-    yield b"M 100644 inline facts.json\ndata %d\n%s\n" % (len(content), content)
+    yield b"M 100644 inline facts.json\ndata %d\n%s\ndone\n" % (len(content), content)
 
 
 def _index(finds: Finds) -> Iterator[bytes]:
