@@ -255,10 +255,11 @@ def test_every_prompt_arrives_byte_for_byte(desk: Desk) -> None:
     assert desk.took() == HARD
 
 
-def test_a_backslash_at_the_end_does_not_make_enter_a_new_line(desk: Desk) -> None:
+def test_the_last_word_does_not_make_enter_a_new_line_or_a_choice(desk: Desk) -> None:
     desk.talk("continues")
     assert desk.give("one \\").taken
-    assert desk.took() == ["one \\ "]
+    assert desk.give("look at @here").taken
+    assert desk.took() == ["one \\ ", "look at @here "]
 
 
 def test_an_agent_that_took_another_text_did_not_take_ours(desk: Desk) -> None:
@@ -335,6 +336,24 @@ def test_a_question_that_comes_with_the_paste_gets_no_enter(desk: Desk) -> None:
 def test_enter_is_pressed_again_and_the_prompt_is_not_pasted_again(desk: Desk) -> None:
     desk.talk("deaf")
     assert desk.give("hello").taken
+    assert desk.took() == ["hello"]
+
+
+def test_an_enter_that_made_another_line_is_followed_by_another_enter(desk: Desk) -> None:
+    desk.talk("breaks")
+    assert desk.give("hello").taken
+    assert desk.took() == ["hello\n"]
+
+
+def test_one_that_is_ready_before_it_has_drawn_anything_is_waited_for(desk: Desk) -> None:
+    desk.talk("hasty")
+    until(desk.hear)
+    with ThreadPoolExecutor() as pool:
+        given = pool.submit(desk.give, "hello")
+        until(lambda: (desk.directory / "prompt.lock").exists())
+        assert desk.server.picture(ATTEMPT) == ""
+        (desk.root / "go").touch()
+        assert given.result().taken
     assert desk.took() == ["hello"]
 
 

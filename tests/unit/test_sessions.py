@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fleet.core.talk import Signal, SignalKind
 from fleet.host import tmux
 from fleet.sessions import Screen, session_name
-from fleet.sessions.delivery import has_left, is_same, taken, unfit
+from fleet.sessions.delivery import has_left, is_same, plain, taken, unfit
 from fleet.sessions.server import read_panes
 
 
@@ -54,6 +54,14 @@ half a line"""
 @pytest.mark.parametrize("text", ["a\nb\tc", "a\r\nb", "-n", "C-c", "\N{SNOWMAN}\u2028\u200d"])
 def test_what_can_be_pasted(text: str) -> None:
     assert unfit(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "pasted"),
+    [("a", "a"), ("a \\", "a \\ "), ("see @b", "see @b "), ("@b\n", "@b\n"), ("/help", "/help "), ("a\r\nb", "a\nb")],
+)
+def test_a_blank_is_put_behind_what_would_change_the_meaning_of_enter(text: str, pasted: str) -> None:
+    assert plain(text) == pasted
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\x1b[201~", "a\rb", "\x00", "\x9b", "\ud800"])

@@ -5,6 +5,7 @@ Nothing is typed into a question: not while the agent tells that it asks, nor be
 
 from __future__ import annotations
 
+import re
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ SETTLED_WITHIN = 0.6
 CALM, CALM_WITHIN = 0.15, 15.0  # of an input line: agents say that they are ready while they still draw it
 ENTERS, ENTER_PAUSE = 5, 1.0
 TAIL = 20
+MEANS_MORE = re.compile(r"(?:\\|(?:^|\s)[@/$#]\S*)\Z")
 
 Hear = Callable[[], Sequence[Signal]]
 
@@ -93,9 +95,13 @@ def unfit(text: str) -> str | None:
 
 
 def plain(text: str) -> str:
-    """The text as it is pasted: a backslash before Enter would mean another line, and not the end."""
+    """The text as it is pasted.
+
+    In front of Enter a backslash would mean another line, and a name of something (`@file`, `/command`) would be
+    completed to another one; a blank behind them does no harm.
+    """
     text = text.replace("\r\n", "\n")
-    return f"{text} " if text.endswith("\\") else text
+    return f"{text} " if MEANS_MORE.search(text) else text
 
 
 def is_same(sent: str, told: str) -> bool:
