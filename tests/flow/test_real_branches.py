@@ -30,6 +30,7 @@ PROMPT = "-x Say 'hello' to \"$(whoami)\" and `id`;\nüber 🦆 漢字\n\n\t- an
 LONG = PROMPT + "\n" + "a line of 40 characters, more or less..\n" * 1250 + "the very end"
 SECONDS = 120
 HERON = "HERON"
+NEWS = {"raw.githubusercontent.com:443"}  # Codex in a terminal looks for announcements; no switch for it was found
 
 
 def mind(asked: Asked) -> Answer:
@@ -98,7 +99,7 @@ class Yard:
         assert len(self.git("worktree", "list").splitlines()) == 1
         assert list((self.desk.home / ".fleet").glob("places/*/[!.]*")) == []
         assert until(lambda: not self.left(), 10)
-        assert self.desk.strangers == []
+        assert set(self.desk.strangers) <= NEWS
 
 
 @pytest.fixture
@@ -183,4 +184,16 @@ def test_five_at_once(yard: Yard) -> None:
     until(lambda: {row["state"] for row in yard.json("list")} == {"waiting"})
     assert {one["taken"] for one in yard.json("prompt", "--batch", "auth", "And on")} == {True}
     assert len(yard.json("kill", "auth", "--batch", "--force")) == 5
+    yard.nothing_is_left()
+
+
+def test_three_kinds_at_once(yard: Yard) -> None:
+    who = ",".join(f"{coder}:{model}" for coder, model in MODELS.items())
+    made = yard.json("fanout", "3", "mixed", "--agent", who, "--prompt", PROMPT)
+    assert [(one["agent"], one["prompt_taken"]) for one in made] == [(coder, True) for coder in MODELS], made
+    until(lambda: {row["state"] for row in yard.json("list")} == {"waiting"})
+    assert {one["taken"] for one in yard.json("prompt", "mixed-*", "And on")} == {True}
+    until(lambda: {row["state"] for row in yard.json("list")} == {"waiting"})
+    assert all(row["tokens"] for row in yard.json("list")), yard.json("list")
+    assert len(yard.json("kill", "mixed-*", "--force")) == 3
     yard.nothing_is_left()
