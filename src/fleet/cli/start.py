@@ -125,7 +125,7 @@ def _show_migrated(starter: Starter) -> None:
     for why in starter.migrated.left:
         warn(f"not taken over: {clean(why, 2000)}")
     if starter.missing:
-        talk(f"\n{starter.path} does not say all of it. Add this, or start anew with --force:\n")
+        talk(f"\n{starter.path} does not say all of it. Add this to its workspace, or start anew with --force:\n")
         click.echo(starter.missing, nl=False)
 
 

@@ -61,9 +61,7 @@ def load_limits(path: FilePath) -> ProjectLimits | None:
 def load_workspace(path: FilePath) -> Workspace:
     """The workspace of a fleet.yaml, which may say nothing else; everything by default when it has none."""
     alone = _alone(path, "workspace")
-    if isinstance(alone.value, dict) and alone.value:
-        _check_workspace(alone, alone.value)
-    file = fill(TasksFile, alone) if alone.value else None
+    file = _tasks(alone, alone.value) if isinstance(alone.value, dict) else None
     if alone.problems:
         raise InvalidFleet(path, alone.problems)
     return (_workspace(file.workspace, path) if file else None) or Workspace()
@@ -83,11 +81,15 @@ def check(text: str, path: FilePath) -> Checked:
     value = document.value
     if not isinstance(value, dict) or not value or not value.keys() <= FOR_TASKS:
         return Checked(read(text, path).warnings)
-    _check_workspace(document, value)
-    fill(TasksFile, document)
+    _tasks(document, value)
     if document.problems:
         raise InvalidFleet(path, document.problems)
     return Checked(for_tasks=True)
+
+
+def _tasks(document: Document, value: dict[str, object]) -> TasksFile | None:
+    _check_workspace(document, value)
+    return fill(TasksFile, document)
 
 
 def _alone(path: FilePath, section: str) -> Document:
@@ -134,6 +136,10 @@ def _shape(document: Document) -> FleetFile | None:
     """Check names and references first, on the document as it stands: a typo elsewhere must hide none of them."""
     if not isinstance(document.value, dict):
         document.problem((), "the file is empty" if document.value is None else "the file must be a mapping")
+        return None
+    if document.value and document.value.keys() <= FOR_TASKS:
+        _tasks(document, document.value)
+        document.problem((), "the file names no models; it needs project, nodes, models and agents for this")
         return None
     _check_names(document, document.value)
     _check_references(document, document.value)
