@@ -1,4 +1,4 @@
-"""Agents on branches through the program: a real tmux, a real git, and a stand-in Claude Code that does as it is told."""
+"""Agents on branches through the program: a real tmux, a real git, and a stand-in Claude Code that does as told."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
         yield made
 
 
-def at_once(calls: Sequence[object]) -> list[Ran]:
+def at_once(yard: Yard, calls: Sequence[Sequence[str]]) -> list[Ran]:
     """Several programs that run at the same time."""
     with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(lambda call: call(), calls))  # type: ignore[operator]
+        return list(pool.map(lambda words: yard.fleet(*words), calls))
 
 
 # ---- begin, and talk
@@ -46,7 +46,7 @@ def test_a_prompt_arrives_byte_for_byte(yard: Yard) -> None:
     assert yard.rows()["quotes"]["state"] == "waiting"
 
 
-def test_the_first_prompt_comes_from_standard_input_and_the_agent_begins_where_the_repository_stands(
+def test_the_first_prompt_comes_from_standard_input_and_a_dirty_tree_is_left_alone(
     yard: Yard,
 ) -> None:
     (yard.project / "README").write_text("changed and not committed\n")
@@ -228,7 +228,7 @@ def test_when_one_of_several_cannot_be_made_the_others_are_kept_or_all_are_undon
 def test_ten_shells_begin_ten_agents(yard: Yard) -> None:
     """Seed fault: of 20 parallel creates one was known, 19 were orphans."""
     branches = [f"shell-{n}" for n in range(10)]
-    ran = at_once([lambda branch=branch: yard.fleet("create", branch, "-p", branch) for branch in branches])
+    ran = at_once(yard, [("create", branch, "-p", branch) for branch in branches])
     assert [one.code for one in ran] == [0] * 10, ran
     rows = yard.rows()
     assert sorted(rows) == sorted(branches)
@@ -238,7 +238,7 @@ def test_ten_shells_begin_ten_agents(yard: Yard) -> None:
 
 
 def test_of_five_shells_that_want_one_branch_one_gets_it(yard: Yard) -> None:
-    ran = at_once([lambda n=n: yard.fleet("create", "same", "-p", f"write {n}.txt x") for n in range(5)])
+    ran = at_once(yard, [("create", "same", "-p", f"write {n}.txt x") for n in range(5)])
     assert sorted(one.code for one in ran)[0] == 0
     assert [one.code for one in ran].count(0) == 1, ran
     for one in ran:
@@ -357,7 +357,7 @@ def test_from_a_detached_head_and_from_a_subdirectory(yard: Yard) -> None:
 
 
 def test_the_set_up_of_a_project_is_kept_to(yard: Yard) -> None:
-    """Seed fault: a failing set-up command is "success"; ~ makes a directory of that name; credentials leave the tree."""
+    """Seed fault: a failing set-up command is "success"; ~ makes a directory; credential files leave the tree."""
     (yard.project / "secret.env").write_text("s3cret\n")
     (yard.root / "outside").write_text("not yours\n")
     settings = yard.project / "fleet.yaml"
@@ -429,7 +429,8 @@ def test_a_limit_ends_an_agent_whoever_looks(yard: Yard) -> None:
     (yard.project / "fleet.yaml").write_text("limits: {tokens: 4000}\n")
     made = yard.create("spends", "write a.txt x\nspend 5000")
     yard.rows()
-    row = until(lambda: next((row for row in [yard.rows()["spends"]] if row["state"] == "ended"), None))
+    until(lambda: yard.rows()["spends"]["state"] == "ended")
+    row = yard.rows()["spends"]
     assert "5k tokens" in row["cause"]
     assert "fleet.yaml" in row["cause"]
     assert (Path(made["path"]) / "a.txt").exists()
@@ -452,7 +453,8 @@ def test_a_time_limit_that_is_set_ends_an_agent_in_a_terminal(yard: Yard) -> Non
     yard.create("slow", "work")
     until(lambda: not yard.agents())
     row = yard.rows()["slow"]
-    assert row["state"] == "ended" and "timed out" in row["cause"], row
+    assert row["state"] == "ended"
+    assert "timed out" in row["cause"], row
 
 
 # ---- beside a supervisor

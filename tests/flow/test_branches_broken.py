@@ -91,8 +91,8 @@ def test_a_worktree_that_was_removed_with_git(yard: Yard) -> None:
 def test_a_keeper_that_was_killed_is_missed(yard: Yard) -> None:
     made = yard.create("lost", "ignore-signals\ndaemon\nwrite a.txt x\nwork")
     os.kill(yard.rows()["lost"]["pid"], signal.SIGKILL)
-    row = until(lambda: next((row for row in [yard.rows()["lost"]] if row["state"] == "dead"), None))
-    assert "--repair" in row["cause"]
+    until(lambda: yard.rows()["lost"]["state"] == "dead")
+    assert "--repair" in yard.rows()["lost"]["cause"]
     assert "the keeper of lost" in yard.mended()[0]
     assert not yard.agents()
     assert not yard.daemons()
@@ -180,10 +180,9 @@ def test_repair_leaves_alone_what_another_opens_meanwhile(yard: Yard) -> None:
     folder.mkdir()
     path = yard.env["PATH"]
     program = f"{yard.python} -m fleet create meanwhile -p hello"
-    for name in ("tmux",):
-        script = f"#!/bin/sh\n[ -e {folder}/done ] || {{ touch {folder}/done; cd {yard.project}; PATH={path} {program} >&2; }}\n"
-        (folder / name).write_text(f'{script}exec /usr/bin/{name} "$@"\n')
-        (folder / name).chmod(0o755)
+    once = f"[ -e {folder}/done ] || {{ touch {folder}/done; cd {yard.project}; PATH={path} {program} >&2; }}"
+    (folder / "tmux").write_text(f'#!/bin/sh\n{once}\nexec /usr/bin/tmux "$@"\n')
+    (folder / "tmux").chmod(0o755)
     said = yard.ok("list", "--repair", "--json", env={"PATH": f"{folder}:{path}"})
     assert (folder / "done").exists()
     assert said.json() == []
