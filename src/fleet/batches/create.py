@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from fleet.batches.wanted import Wanted, must_differ
 from fleet.coders import Job, talker_of, teller
 from fleet.coders.base import checked
 from fleet.config.limits import Origin, project_limits, resolve_limits
-from fleet.core import BadConfig, FleetError, ToolMissing
+from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
 from fleet.core.talk import Delivery
 from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean
@@ -36,6 +36,7 @@ AT_ONCE = 8
 TEN_YEARS = 10 * 365 * 86400.0  # as good as for ever, and still a number that JSON knows
 TITLE = 100
 KEEPER_WITHIN = 30.0
+BEGINNING, BEGINS_WITHIN = "beginning.lock", 60.0
 TICK = 0.01
 HARD = 3.0  # seconds that an agent in a terminal gets to end before it is killed
 
@@ -75,14 +76,18 @@ def _checked(site: Site, wanted: Wanted) -> Wanted:
     prefix = site.workspace.branch_prefix
     named = wanted.branch if wanted.branch.startswith(prefix) else prefix + wanted.branch
     one = replace(wanted, branch=places.check_branch(named))
-    for other in site.attempts():
-        if other.branch == one.branch:
-            raise BadConfig(f"{one.branch} has an agent already ({other.id})", hint=f"fleet attach {one.branch}")
+    _must_be_free(site, one.branch)
     coder = talker_of(site.house.find_coder(one.coder, site.house.runtime))
     if machine.program(coder.program) is None:
         raise ToolMissing(f"{coder.program} is not installed, or not on your PATH", hint="fleet coders list")
     checked(Job(one.prompt, site.project.top, one.model))
     return one
+
+
+def _must_be_free(site: Site, branch: str) -> None:
+    for other in site.attempts():
+        if other.branch == branch:
+            raise BadConfig(f"{branch} has an agent already ({other.id})", hint=f"fleet attach {branch}")
 
 
 def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
@@ -133,9 +138,23 @@ def _begin(site: Site, wanted: Wanted, lock: list[int]) -> Attempt:
         assert taken is not None, "nobody else knows of this task yet"
         lock.append(taken)
 
-    task = house.tracker.add(NewTask(_title(wanted), wanted.prompt), record)
-    house.tracker.claim(task.id, house.actor)
-    return house.ledger.begin(replace(made, task=task.id))
+    with _in_turn(site):
+        _must_be_free(site, wanted.branch)
+        task = house.tracker.add(NewTask(_title(wanted), wanted.prompt), record)
+        house.tracker.claim(task.id, house.actor)
+        return house.ledger.begin(replace(made, task=task.id))
+
+
+@contextmanager
+def _in_turn(site: Site) -> Iterator[None]:
+    """One after the other: of several that want the same branch at once, one gets it."""
+    lock = locks.take(site.house.home / BEGINNING, BEGINS_WITHIN)
+    if lock is None:
+        raise Unavailable("others begin agents here, and have not come to an end", hint="fleet list")
+    try:
+        yield
+    finally:
+        locks.release(lock)
 
 
 def _title(wanted: Wanted) -> str:
@@ -185,11 +204,13 @@ def _started(site: Site, attempt: Attempt) -> Attempt:
         cwd=Path(attempt.cwd), stdin="", timeout=limits.timeout, output=limits.output, dead_man=float("inf"),
         supervisor_lock=house.home / LOCK, interrupt=0.0, terminate=HARD,
     )  # fmt: skip
+    origins = {name: origin.value for name, origin in resolved.origins.items()}
+    attempt = replace(attempt, limits=limits, origins=origins)
+    house.ledger.save(attempt)  # before anything runs: whoever finds it running keeps it to them
     terminal = session_name(site.workspace.tmux_prefix, attempt.branch or "")
     terminal = site.server.open(terminal, attempt.id, Path(attempt.cwd), keeper.in_terminal(directory, begun)).name
     _meet_keeper(site, attempt)
-    origins = {name: origin.value for name, origin in resolved.origins.items()}
-    started = replace(attempt, started=house.now(), terminal=terminal, limits=limits, origins=origins)
+    started = replace(attempt, started=house.now(), terminal=terminal)
     house.ledger.save(started)
     house.log.say("agent started", task=attempt.task, attempt=attempt.id, coder=attempt.coder, terminal=terminal)
     return started
