@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,25 @@ def test_credential_files_come_with_their_mode_and_never_into_git(project: Path,
     assert again == made
     exclude = Path(git(place, "rev-parse", "--path-format=absolute", "--git-path", "info/exclude").strip())
     assert exclude.read_text().count("/.env\n") == 1
+
+
+def test_many_places_of_one_repository_are_furnished_at_once(project: Path, tmp_path: Path) -> None:
+    (project / ".env").write_text("secret")
+    places = [tmp_path / f"place {n}" for n in range(6)]
+    for n, place in enumerate(places):
+        git(project, "worktree", "add", "-q", "-b", f"b{n}", str(place))
+    workspace = Workspace(credential_files=(".env",))
+
+    def one(place: Path) -> Furnished:
+        return furnish(
+            place, project, workspace, {}, environment=ENVIRONMENT, quick=False, log=tmp_path / "log", hear=print
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(6) as pool:
+        assert {made.files for made in pool.map(one, places)} == {(".env",)}
+    assert (project / ".git/info/exclude").read_text().count("/.env\n") == 1
+    assert [staged(place) for place in places] == [[]] * 6
+    assert git(project, "status", "--porcelain") == ""
 
 
 def test_what_git_ignores_already_needs_no_line_of_ours(project: Path, place: Path, do: Furnish) -> None:
