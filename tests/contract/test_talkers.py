@@ -13,7 +13,7 @@ import pytest
 from fleet.coders import Job, Talker, find, talker_of, teller
 from fleet.core.talk import Mood, SignalKind, feel, took
 from fleet.core.work import Event, EventKind
-from standins.agent_desk import MODELS, Desk, desk
+from standins.agent_desk import MODELS, MORE_MODELS, Desk, desk
 from standins.agent_models import Answer, Mind, results, turns
 from standins.coders.scratch import until
 from standins.model_server import Asked, Call, Say
@@ -41,6 +41,11 @@ class Manner:
 
 
 MANNERS = {
+    "qwen": Manner(
+        ("--approval-mode=default",),
+        Call("run_shell_command", {"command": TOUCH, "description": "x", "is_background": False}),
+        ("/quit", "Enter"),
+    ),
     "opencode": Manner(("--print-logs=false",), Call("bash", {"command": TOUCH, "description": "x"}), ("C-c", "C-c")),
     "codex": Manner(
         ("--ask-for-approval=on-request", "--sandbox=read-only"),
@@ -72,7 +77,9 @@ def at_terminal(directory: Path, name: str, flags: tuple[str, ...] = ()) -> Iter
         (where.home / ".claude.json").write_text(json.dumps({"hasCompletedOnboarding": True}))
         (where.project / "secret.txt").write_text("TOP-SECRET\n")
         notes = directory / "attempt"
-        command = talker.converse(Job("", where.project, MODELS[name], args=flags), teller(notes / "signals.jsonl"))
+        command = talker.converse(
+            Job("", where.project, (MODELS | MORE_MODELS)[name], args=flags), teller(notes / "signals.jsonl")
+        )
         with terminal(notes, talker, command, where.project, where.environment() | LANG) as term:
             yield where, term
 
@@ -86,8 +93,11 @@ def used(events: list[Event]) -> list[int]:
     return [event.usage.prompt for event in events if event.usage]
 
 
-@pytest.mark.agents
-@pytest.mark.parametrize("name", sorted(MANNERS))
+MARKS_OF = {"qwen": pytest.mark.more_agents}
+EACH = [pytest.param(name, marks=MARKS_OF.get(name, pytest.mark.agents)) for name in sorted(MANNERS)]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_an_agent_in_a_terminal_is_talked_to_and_left_alone_when_it_asks(name: str, tmp_path: Path) -> None:
     manner = MANNERS[name]
     with at_terminal(tmp_path, name, manner.flags) as (where, term):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +153,20 @@ def test_who_interrupts_claude_code_is_seen_in_its_transcript() -> None:
         assert claude.signals(json.dumps(other).encode()) == []
 
 
+def test_qwen_codes_prompt_is_what_was_given_and_nothing_that_it_added() -> None:
+    files = "\n--- Content from referenced files ---\nContent from a:\nx\n\n--- End of content ---"
+    asked: dict[str, object] = {"hook_event_name": "UserPromptSubmit"}
+    assert signals("qwen", asked | {"prompt": f"look at @a{files}"}) == [(TAKEN, "look at @a")]
+    assert signals("qwen", asked | {"prompt": ""}) == []
+
+
+def test_a_turn_of_codex_is_over_when_its_transcript_says_so() -> None:
+    codex = talker_of(find("codex", {}))
+    line = {"timestamp": "2026-11-16T10:51:26.592Z", "type": "event_msg", "payload": {"type": "turn_aborted"}}
+    assert [signal.kind for signal in codex.signals(json.dumps(line).encode())] == [RESTED]
+    assert codex.signals(json.dumps(line | {"payload": {"type": "token_count"}}).encode()) == []
+
+
 def test_a_line_that_was_cut_off_tells_nothing() -> None:
     line = noted({"hook_event_name": "Stop"})
     assert told(line) is not None
@@ -177,6 +193,17 @@ def test_claude_code_gets_hooks_beside_the_users_and_asks_nothing_before_its_pro
     assert made.argv[-1] == "--dangerously-skip-permissions"
     assert made.env == {"CLAUDE_CODE_SANDBOXED": "1"}
     assert "not on it" not in str(made)
+
+
+def test_codex_is_told_which_hooks_to_trust_and_no_others() -> None:
+    made = converse("codex")
+    (hooks,) = [tomllib.loads(word)["hooks"] for word in made.argv if word.startswith("hooks=")]
+    trusted = hooks.pop("state")
+    assert {group["hooks"][0]["command"] for (group,) in hooks.values()} == {shlex.join(TELL)}
+    assert len(trusted) == len(hooks)
+    assert all(key.startswith("/<session-flags>/config.toml:") and key.endswith(":0:0") for key in trusted)
+    assert not any("bypass-hook-trust" in word for word in made.argv)
+    assert made.argv[-1] == "--dangerously-bypass-approvals-and-sandbox"
 
 
 def test_the_users_flags_stand_in_place_of_ours() -> None:
