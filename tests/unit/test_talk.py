@@ -17,8 +17,10 @@ from fleet.coders import Command, Job, find, talker_of, teller
 from fleet.coders.told import noted, told
 from fleet.core.errors import BadConfig
 from fleet.core.talk import Mood, Signal, SignalKind, feel, took
+from fleet.core.work import Event, EventKind, Usage
 
 READY, TAKEN, ACTED, ASKS, RESTED, LEFT = SignalKind
+TRANSCRIPTS = Path(__file__).parents[1] / "transcripts"
 CWD = Path("/home/nobody/project")
 TELL = ("/usr/bin/python3", "/opt/with space/tell.py", "/home/nobody/it's.jsonl")
 
@@ -171,6 +173,36 @@ def test_a_line_that_was_cut_off_tells_nothing() -> None:
     line = noted({"hook_event_name": "Stop"})
     assert told(line) is not None
     assert [told(line[:n]) for n in range(len(line))] == [None] * len(line)
+
+
+# What was recorded of the real ones: asked to act, given leave, left
+
+
+def recorded(name: str) -> tuple[list[Signal], list[Event]]:
+    folder, talker = TRANSCRIPTS / name / "terminal", talker_of(find(name, {}))
+    told_lines = (folder / "signals.jsonl").read_bytes().splitlines()
+    kept = folder / "transcript.jsonl"
+    transcript = kept.read_bytes().splitlines() if kept.exists() else told_lines
+    heard = [signal for line in told_lines for signal in talker.signals(line)]
+    return heard, [event for line in transcript for event in talker.recall(line)]
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "qwen"])
+def test_a_recorded_terminal_tells_all_that_happened(name: str) -> None:
+    heard, events = recorded(name)
+    kinds = [signal.kind for signal in heard]
+    wanted = [READY, TAKEN, ASKS, ACTED, RESTED, LEFT]
+    assert [kind for kind in dict.fromkeys(kinds[kinds.index(ASKS) :]) if kind is not ASKS] == [ACTED, RESTED, LEFT]
+    assert set(kinds) == set(wanted)
+    assert kinds.index(READY) < kinds.index(TAKEN) < kinds.index(ASKS)
+    assert [signal.text for signal in heard if signal.kind is TAKEN] == ["ACT NOW"]
+    assert {(signal.text or "").partition(": ")[2] for signal in heard if signal.kind is ASKS} == {"touch made.txt"}
+    moods = [feel(heard[:until]).mood for until in range(1, len(heard) + 1)]
+    assert list(dict.fromkeys(moods)) == [Mood.WAITING, Mood.WORKING, Mood.ASKING, Mood.UNKNOWN]
+    assert [event.usage for event in events if event.usage] == [Usage(1110, 5)] * 2
+    assert [event.text for event in events if event.kind is EventKind.TOOL_CALLED] == ["touch made.txt"]
+    assert [event.text for event in events if event.kind is EventKind.SAID] == ["HERON"]
+    assert EventKind.RESULT not in {event.kind for event in events}
 
 
 # How it is started
