@@ -122,7 +122,7 @@ def _title(schema: Schema, part: str) -> str:
 
 
 def _keys(schema: Schema, part: Schema) -> str:
-    needed = part.get("required", ())
+    needed = part.get("required") or part.get("anyOf", [{}])[0].get("required", ())
     rows = [
         (f"`{key}`", kind(schema, about), _default(about, key in needed), _meaning(schema, about))
         for key, about in part["properties"].items()

@@ -39,6 +39,7 @@ DECLARED: dict[str, Coder] = {
     "of text": Declared("of text", ("my-agent", "--go"), model_flag="--model", resume_flag="--session"),
     "of lines": Declared("of lines", ("my-agent",), events="jsonl", model_flag="-m=", resume_flag="--resume="),
     "like claude": Declared("like claude", ("my-claude",), events="claude"),
+    "in a terminal": Declared("in a terminal", ("my-agent",), model_flag="--model=", interactive=("my-agent", "--tui")),
     "by argument": Declared("by argument", ("my-agent",), prompt="arg", events="codex", model_flag="--model"),
     "by protocol": Acp("by protocol", ("my-agent",)),
 }

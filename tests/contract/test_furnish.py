@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from fleet.core import FleetError
 from fleet.core.template import values
 from fleet.core.workspace import Workspace
-from fleet.host import process
+from fleet.host import inside, process
 from fleet.places import ports
 from fleet.places.furnish import Furnished, end_setup, furnish, quoted
 
@@ -97,6 +98,25 @@ def test_credential_files_come_with_their_mode_and_never_into_git(project: Path,
     assert again == made
     exclude = Path(git(place, "rev-parse", "--path-format=absolute", "--git-path", "info/exclude").strip())
     assert exclude.read_text().count("/.env\n") == 1
+
+
+def test_many_places_of_one_repository_are_furnished_at_once(project: Path, tmp_path: Path) -> None:
+    (project / ".env").write_text("secret")
+    places = [tmp_path / f"place {n}" for n in range(6)]
+    for n, place in enumerate(places):
+        git(project, "worktree", "add", "-q", "-b", f"b{n}", str(place))
+    workspace = Workspace(credential_files=(".env",))
+
+    def one(place: Path) -> Furnished:
+        return furnish(
+            place, project, workspace, {}, environment=ENVIRONMENT, quick=False, log=tmp_path / "log", hear=print
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(6) as pool:
+        assert {made.files for made in pool.map(one, places)} == {(".env",)}
+    assert (project / ".git/info/exclude").read_text().count("/.env\n") == 1
+    assert [staged(place) for place in places] == [[]] * 6
+    assert git(project, "status", "--porcelain") == ""
 
 
 def test_what_git_ignores_already_needs_no_line_of_ours(project: Path, place: Path, do: Furnish) -> None:
@@ -273,6 +293,12 @@ def test_out_of_time_the_whole_tree_is_ended(place: Path, do: Furnish) -> None:
     assert process.strays({"FLEET_SETUP": str(place)}) == []
 
 
+def test_one_that_prints_without_end_is_ended_and_its_last_lines_are_heard(do: Furnish) -> None:
+    with pytest.raises(FleetError, match="printed more than 64 MiB") as caught:
+        do(setup=("yes",))
+    assert caught.value.message.endswith("\n  y")
+
+
 def test_what_a_command_leaves_running_is_ended_and_not_waited_for(place: Path, do: Furnish) -> None:
     made = do(setup=(f'"{sys.executable}" -c "$STRAY" & echo done',), env={"STRAY": STRAY}, setup_timeout=60.0)
     assert made.seconds < 60
@@ -310,6 +336,17 @@ def test_outside_git_files_are_copied_all_the_same(tmp_path: Path) -> None:
         hear=print,
     )  # fmt: skip
     assert made.files == (".env",)
+
+
+@pytest.mark.parametrize("planted", ["config", "config/deep"])
+def test_a_file_is_never_put_behind_a_link(tmp_path: Path, planted: str) -> None:
+    place, outside = tmp_path / "place", tmp_path / "outside"
+    (place / planted).parent.mkdir(parents=True)
+    outside.mkdir()
+    (place / planted).symlink_to(outside)
+    with pytest.raises(OSError, match="is a link"):
+        inside.write(place, "config/deep/key", b"secret", 0o600)
+    assert list(outside.iterdir()) == []
 
 
 def test_no_two_living_attempts_have_a_port_in_common(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def test_a_session_is_attached_to_from_inside_another_tmux(desk: Desk) -> None:
 # --- prompts ---
 
 HARD = [
-    'it\'s a "test"; echo $(id) `id` && rm -rf ~ | $HOME \\n \\',
+    'it\'s a "test"; echo $(id) `id` && rm -rf ~ | $HOME \\n',
     "one\ntwo\n\nfour",
     "-n --help",
     "C-c",
@@ -253,6 +253,19 @@ def test_every_prompt_arrives_byte_for_byte(desk: Desk) -> None:
         given = desk.give(text)
         assert given == Delivery(True, "it said that it took the prompt")
     assert desk.took() == HARD
+
+
+def test_the_last_word_does_not_make_enter_a_new_line_or_a_choice(desk: Desk) -> None:
+    desk.talk("continues")
+    assert desk.give("one \\").taken
+    assert desk.give("look at @here").taken
+    assert desk.took() == ["one \\ ", "look at @here "]
+
+
+def test_an_agent_that_took_another_text_did_not_take_ours(desk: Desk) -> None:
+    desk.talk("garbles")
+    given = desk.give("hello", taken_within=0.5)
+    assert (given.taken, given.cause) == (False, "it took another text: olleh")
 
 
 def test_an_agent_that_tells_nothing_is_given_a_prompt_by_its_screen(desk: Desk) -> None:
@@ -323,6 +336,24 @@ def test_a_question_that_comes_with_the_paste_gets_no_enter(desk: Desk) -> None:
 def test_enter_is_pressed_again_and_the_prompt_is_not_pasted_again(desk: Desk) -> None:
     desk.talk("deaf")
     assert desk.give("hello").taken
+    assert desk.took() == ["hello"]
+
+
+def test_an_enter_that_made_another_line_is_followed_by_another_enter(desk: Desk) -> None:
+    desk.talk("breaks")
+    assert desk.give("hello").taken
+    assert desk.took() == ["hello\n"]
+
+
+def test_one_that_is_ready_before_it_has_drawn_anything_is_waited_for(desk: Desk) -> None:
+    desk.talk("hasty")
+    until(desk.hear)
+    with ThreadPoolExecutor() as pool:
+        given = pool.submit(desk.give, "hello")
+        until(lambda: (desk.directory / "prompt.lock").exists())
+        assert desk.server.picture(ATTEMPT) == ""
+        (desk.root / "go").touch()
+        assert given.result().taken
     assert desk.took() == ["hello"]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fleet.core.talk import Signal, SignalKind
 from fleet.host import tmux
 from fleet.sessions import Screen, session_name
-from fleet.sessions.deliver import has_left, is_same, taken, unfit
+from fleet.sessions.delivery import has_left, is_same, plain, taken, unfit
 from fleet.sessions.server import read_panes
 
 
@@ -56,6 +56,14 @@ def test_what_can_be_pasted(text: str) -> None:
     assert unfit(text) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "pasted"),
+    [("a", "a"), ("a \\", "a \\ "), ("see @b", "see @b "), ("@b\n", "@b\n"), ("/help", "/help "), ("a\r\nb", "a\nb")],
+)
+def test_a_blank_is_put_behind_what_would_change_the_meaning_of_enter(text: str, pasted: str) -> None:
+    assert plain(text) == pasted
+
+
 @pytest.mark.parametrize("text", ["", " \n", "\x1b[201~", "a\rb", "\x00", "\x9b", "\ud800"])
 def test_what_cannot(text: str) -> None:
     assert unfit(text) is not None
@@ -97,10 +105,11 @@ PASTED = replace(EMPTY, lines=("hello", "> a prompt", "", "ready"), column=10)
         (replace(PASTED, lines=("hello", "> a prompt", "", "busy")), False),
         (replace(PASTED, lines=("hello", "> a prompt", "> ", "ready"), row=2, column=2), True),
         (replace(PASTED, lines=("a prompt", "Allow? yes no", "", ""), row=1, column=3), True),
+        (replace(PASTED, lines=("hello", "> a prompt", "", "ready"), row=2, column=2), False),
     ],
 )
 def test_a_prompt_has_left_when_it_is_not_where_the_cursor_is(now: Screen, left: bool) -> None:
-    assert has_left(EMPTY, PASTED, now) == left
+    assert has_left("a prompt", EMPTY, PASTED, now) == left
 
 
 @pytest.mark.parametrize(
@@ -112,6 +121,11 @@ def test_a_prompt_has_left_when_it_is_not_where_the_cursor_is(now: Screen, left:
         (("hello", "> a prompt", "> ", "ready"), True),
     ],
 )
-def test_without_a_cursor_it_stands_where_it_appeared(lines: tuple[str, ...], left: bool) -> None:
-    before, pasted = replace(EMPTY, cursor=False), replace(PASTED, cursor=False)
-    assert has_left(before, pasted, replace(pasted, lines=lines)) == left
+def test_with_a_cursor_that_stays_elsewhere_it_stands_where_it_appeared(lines: tuple[str, ...], left: bool) -> None:
+    before, pasted = (replace(screen, row=3, column=0) for screen in (EMPTY, PASTED))
+    assert has_left("a prompt", before, pasted, replace(pasted, lines=lines)) == left
+
+
+def test_a_prompt_that_was_drawn_later_stands_there_all_the_same() -> None:
+    half = replace(EMPTY, lines=("he", "", "", ""), row=0, column=2)
+    assert not has_left("a prompt", replace(half, column=1), half, PASTED)

@@ -79,6 +79,16 @@ def test_a_file_may_hold_the_workspace_alone_the_limits_alone_or_both(project: P
     assert load_workspace(both).agent == "codex"
 
 
+def test_who_needs_models_is_told_that_a_file_for_tasks_has_none(project: Path) -> None:
+    with pytest.raises(InvalidFleet) as caught:
+        read("workspace: {quick: 1}\n", project / "fleet.yaml")
+    said = [str(problem) for problem in caught.value.problems]
+    assert said == [
+        "1:1: the file names no models; it needs project, nodes, models and agents for this",
+        "1:20: workspace.quick must be true or false",
+    ]
+
+
 def test_a_root_without_a_slash_stands_beside_the_projects_own_files(project: Path) -> None:
     (project / "below").mkdir()
     assert load_workspace(written(project, "workspace: {worktree_root: ../trees}\n")).worktree_root == str(

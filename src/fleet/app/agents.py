@@ -16,7 +16,6 @@ from pathlib import Path
 
 from fleet import keeper, places, tracker
 from fleet.app.home import SETTINGS, ensure_home
-from fleet.app.run import find_coder
 from fleet.batches import end as ending
 from fleet.batches.create import Hear, Made
 from fleet.batches.create import create as make
@@ -26,6 +25,7 @@ from fleet.batches.prompt import give
 from fleet.batches.repair import Mended, repair
 from fleet.batches.site import Site
 from fleet.batches.wanted import Wanted, Who, agents, fanout, multi
+from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
 from fleet.config.workspace import project_workspace
 from fleet.core import BadConfig, FleetError, NotFound
@@ -45,13 +45,13 @@ AT_ONCE = 8
 LONGEST_LOG = 4 * 1024 * 1024
 
 
-def open_site(cwd: Path | None = None) -> Site:
+def open_site(cwd: Path | None = None, *, to_create: bool = False) -> Site:
     """The project that somebody stands in, from anywhere in it."""
     here = (cwd or Path()).absolute()
     project = places.project(here)
     if project is None:
         raise NotFound(f"{here} is not in a git repository", hint="cd to your project, or: git init")
-    return _site(_house(), project)
+    return _site(_house(), project, to_create=to_create)
 
 
 def every_site() -> list[Site]:
@@ -69,8 +69,14 @@ def _house() -> House:
     return House(home, desk, Ledger(home), settings, find_coder, Log(home), f"person-{getuser()}")
 
 
-def _site(house: House, project: places.Project) -> Site:
-    workspace = project_workspace(project.top) or Workspace()
+def _site(house: House, project: places.Project, *, to_create: bool = False) -> Site:
+    """A project as it wants its places; for agents that are there already a broken fleet.yaml is no obstacle."""
+    try:
+        workspace = project_workspace(project.top) or Workspace()
+    except BadConfig:
+        if to_create:
+            raise
+        workspace = Workspace()
     root = places.root_for(house.home, project, workspace.worktree_root)
     return Site(house, project, workspace, root, Server(house.home, project.top))
 
@@ -120,9 +126,17 @@ def _made(site: Site, wanted: Sequence[Wanted], how: How, hear: Hear, done: Call
     """Make them all; with `atomic`, none when one of them cannot be made."""
     made = make(site, [replace(one, quick=how.quick) for one in wanted], hear, done)
     if how.atomic and any(one.problem for one in made):
-        for one in made:
-            if one.attempt is not None:
-                ending.end(site, one.attempt, "another of its batch could not be made")
+        return [_undone(site, one) for one in made]
+    return made
+
+
+def _undone(site: Site, made: Made) -> Made:
+    """The same after it was ended; one that cannot be ended is left, and says why."""
+    if made.attempt is not None:
+        try:
+            ending.end(site, made.attempt, "another of its batch could not be made")
+        except FleetError as problem:
+            return replace(made, problem=problem)
     return made
 
 

@@ -216,8 +216,8 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
 
 def _in_terminal(desk: Desk, attempt: Attempt) -> Told:
     """The state of an attempt that a person began."""
-    from fleet.app.run import find_coder  # what nobody pays for who has none of those
     from fleet.batches.look import tell
+    from fleet.coders.known import find_coder  # what nobody pays for who has none of those
     from fleet.supervisor.heard import talker
 
     return tell(attempt, attempt_directory(desk.home, attempt), talker(find_coder, desk.runtime, attempt))[0]

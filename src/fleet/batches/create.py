@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fleet import keeper, places, tracker
 from fleet.batches.end import end
 from fleet.batches.prompt import give
-from fleet.batches.site import BEING_MADE, Site
+from fleet.batches.site import BEING_MADE, Site, place_of
 from fleet.batches.wanted import Wanted, must_differ
 from fleet.coders import Job, talker_of, teller
 from fleet.coders.base import checked
 from fleet.config.limits import Origin, project_limits, resolve_limits
-from fleet.core import BadConfig, FleetError, ToolMissing, template
+from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
 from fleet.core.talk import Delivery
 from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean
@@ -25,19 +25,18 @@ from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import Snapshot, look
 from fleet.host import files, locks, machine
-from fleet.places import ports
-from fleet.places.furnish import Furnished, furnish
 from fleet.sessions import session_name
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.heard import SIGNALS
+from fleet.supervisor.place import furnished
 from fleet.supervisor.start import told
 
 AT_ONCE = 8
 TEN_YEARS = 10 * 365 * 86400.0  # as good as for ever, and still a number that JSON knows
-SETUP_LOG = "setup.log"
 TITLE = 100
 KEEPER_WITHIN = 30.0
+BEGINNING, BEGINS_WITHIN = "beginning.lock", 60.0
 TICK = 0.01
 HARD = 3.0  # seconds that an agent in a terminal gets to end before it is killed
 
@@ -77,14 +76,18 @@ def _checked(site: Site, wanted: Wanted) -> Wanted:
     prefix = site.workspace.branch_prefix
     named = wanted.branch if wanted.branch.startswith(prefix) else prefix + wanted.branch
     one = replace(wanted, branch=places.check_branch(named))
-    for other in site.attempts():
-        if other.branch == one.branch:
-            raise BadConfig(f"{one.branch} has an agent already ({other.id})", hint=f"fleet attach {one.branch}")
+    _must_be_free(site, one.branch)
     coder = talker_of(site.house.find_coder(one.coder, site.house.runtime))
     if machine.program(coder.program) is None:
         raise ToolMissing(f"{coder.program} is not installed, or not on your PATH", hint="fleet coders list")
     checked(Job(one.prompt, site.project.top, one.model))
     return one
+
+
+def _must_be_free(site: Site, branch: str) -> None:
+    for other in site.attempts():
+        if other.branch == branch:
+            raise BadConfig(f"{branch} has an agent already ({other.id})", hint=f"fleet attach {branch}")
 
 
 def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
@@ -93,8 +96,8 @@ def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
     try:
         attempt = _begin(site, wanted, lock)
         attempt = _placed(site, wanted, attempt)
-        furnished = _furnished(site, wanted, attempt, hear)
-        attempt = _started(site, attempt, furnished.env)
+        attempt, warnings = _furnished(site, wanted, attempt, hear)
+        attempt = _started(site, attempt)
     except (FleetError, OSError) as problem:
         said = problem if isinstance(problem, FleetError) else FleetError(f"{problem.filename}: {problem.strerror}")
         _let_go(lock)
@@ -104,7 +107,7 @@ def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
     _let_go(lock)
     hear(wanted.branch, "started")
     given = give(site, attempt, wanted.prompt) if wanted.prompt else None
-    return Made(wanted.branch, attempt, given, warnings=furnished.warnings)
+    return Made(wanted.branch, attempt, given, warnings=warnings)
 
 
 def _let_go(lock: list[int]) -> None:
@@ -135,9 +138,23 @@ def _begin(site: Site, wanted: Wanted, lock: list[int]) -> Attempt:
         assert taken is not None, "nobody else knows of this task yet"
         lock.append(taken)
 
-    task = house.tracker.add(NewTask(_title(wanted), wanted.prompt), record)
-    house.tracker.claim(task.id, house.actor)
-    return house.ledger.begin(replace(made, task=task.id))
+    with _in_turn(site):
+        _must_be_free(site, wanted.branch)
+        task = house.tracker.add(NewTask(_title(wanted), wanted.prompt), record)
+        house.tracker.claim(task.id, house.actor)
+        return house.ledger.begin(replace(made, task=task.id))
+
+
+@contextmanager
+def _in_turn(site: Site) -> Iterator[None]:
+    """One after the other: of several that want the same branch at once, one gets it."""
+    lock = locks.take(site.house.home / BEGINNING, BEGINS_WITHIN)
+    if lock is None:
+        raise Unavailable("others begin agents here, and have not come to an end", hint="fleet list")
+    try:
+        yield
+    finally:
+        locks.release(lock)
 
 
 def _title(wanted: Wanted) -> str:
@@ -153,26 +170,20 @@ def _placed(site: Site, wanted: Wanted, attempt: Attempt) -> Attempt:
     return placed
 
 
-def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> Furnished:
-    """What its project wants in the place; what stands there then is noted."""
-    house, directory, place = site.house, site.directory(attempt), Path(attempt.cwd)
-    wants_port = template.wants_port(site.workspace.env.values())
-    port = ports.take(house.home, attempt.id) if wants_port else None
-    values = template.values(
-        branch=wanted.branch, attempt=attempt.id, task=attempt.task, path=attempt.cwd, port=port
-    )  # fmt: skip
-    furnished = furnish(
-        place, site.project.top, site.workspace, values,
-        environment=agent_environment(house.environment, (), {}, told(house, attempt)), quick=wanted.quick,
-        log=directory / SETUP_LOG, hear=lambda line: hear(wanted.branch, line),
-    )  # fmt: skip
+def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> tuple[Attempt, tuple[str, ...]]:
+    """The attempt with what its project gives it; what stands in its place then is noted."""
+    house, place = site.house, place_of(attempt)
+    found = furnished(
+        house, attempt, place, site.workspace, quick=wanted.quick, hear=lambda line: hear(wanted.branch, line)
+    )
     artifacts = files.private_dir(house.artifacts(attempt.task))
-    changed = furnished.files or furnished.commands
-    save(directory / "before.json", look(place, artifacts) if changed else Snapshot(attempt.base, {}, {}))
-    return furnished
+    untouched = not found.files and not found.commands
+    before = Snapshot(attempt.base, {}, {}) if untouched else look(place.path, artifacts)
+    save(site.directory(attempt) / "before.json", before)
+    return replace(attempt, variables=dict(found.env)), found.warnings
 
 
-def _started(site: Site, attempt: Attempt, furnished: Mapping[str, str]) -> Attempt:
+def _started(site: Site, attempt: Attempt) -> Attempt:
     """The agent in a terminal of its own, under a keeper."""
     house, directory = site.house, site.directory(attempt)
     resolved = resolve_limits(Spec(attempt.cwd), project_limits(site.project.top), house.runtime)
@@ -185,7 +196,7 @@ def _started(site: Site, attempt: Attempt, furnished: Mapping[str, str]) -> Atte
     args = flags if flags is not None else tuple(declared.args) if declared else ()
     job = Job("", Path(attempt.cwd), attempt.model, args=args)
     command = coder.converse(job, teller(directory / SIGNALS))
-    given = dict(command.env) | (dict(declared.env) if declared else {}) | dict(furnished)
+    given = dict(command.env) | (dict(declared.env) if declared else {}) | attempt.variables
     env = agent_environment(house.environment, declared.pass_env if declared else (), given, told(house, attempt))
     begun = keeper.Start(
         argv=command.argv,
@@ -193,11 +204,13 @@ def _started(site: Site, attempt: Attempt, furnished: Mapping[str, str]) -> Atte
         cwd=Path(attempt.cwd), stdin="", timeout=limits.timeout, output=limits.output, dead_man=float("inf"),
         supervisor_lock=house.home / LOCK, interrupt=0.0, terminate=HARD,
     )  # fmt: skip
+    origins = {name: origin.value for name, origin in resolved.origins.items()}
+    attempt = replace(attempt, limits=limits, origins=origins)
+    house.ledger.save(attempt)  # before anything runs: whoever finds it running keeps it to them
     terminal = session_name(site.workspace.tmux_prefix, attempt.branch or "")
     terminal = site.server.open(terminal, attempt.id, Path(attempt.cwd), keeper.in_terminal(directory, begun)).name
     _meet_keeper(site, attempt)
-    origins = {name: origin.value for name, origin in resolved.origins.items()}
-    started = replace(attempt, started=house.now(), terminal=terminal, limits=limits, origins=origins)
+    started = replace(attempt, started=house.now(), terminal=terminal)
     house.ledger.save(started)
     house.log.say("agent started", task=attempt.task, attempt=attempt.id, coder=attempt.coder, terminal=terminal)
     return started

@@ -16,12 +16,13 @@ from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
 from fleet.evidence.receipt import Receipt, load_receipt
 from fleet.host import files, locks
 from fleet.places import ports, salvage
-from fleet.supervisor.heard import catch_up
+from fleet.supervisor.heard import alone, catch_up
+from fleet.supervisor.result import look_at, nothing, write_receipt
 from fleet.supervisor.settle import publish
 from fleet.supervisor.start import marks
-from fleet.supervisor.verify import look_at, nothing, write_receipt
 
 ENDS_WITHIN = 25.0
+HEARD_WITHIN = 30.0
 ROUSED_AFTER, KILLED_AFTER = 2.0, 19.0  # seconds; a keeper that was stopped is let go on, then ended
 TICK = 0.02
 SCREEN = "screen.txt"
@@ -55,8 +56,7 @@ def end(
     Each step bears being done twice, and what is to become of the attempt is written down before the first: after a
     crash whoever comes next goes on. `keep`: the place stays.
     """
-    with _alone(site, attempt):
-        attempt = site.house.ledger.get(attempt.id)
+    with _alone(site, attempt) as attempt:
         if attempt.verdict is not None:
             return Ended(attempt.branch or "", attempt.id, attempt.task, removed=False)
         attempt = _meant(site, attempt, cause)
@@ -71,12 +71,16 @@ def end(
 
 
 @contextmanager
-def _alone(site: Site, attempt: Attempt) -> Iterator[None]:
+def _alone(site: Site, attempt: Attempt) -> Iterator[Attempt]:
+    """The attempt as it stands, which nobody else changes meanwhile."""
     lock = locks.take(files.private_dir(site.directory(attempt)) / BEING_MADE)
     if lock is None:
         raise Unavailable(f"{attempt.branch} is being made or ended by somebody else", hint="fleet list")
     try:
-        yield
+        with alone(site.house, attempt, HEARD_WITHIN) as now:
+            if now is None:
+                raise Unavailable(f"somebody else writes down what {attempt.branch} did", hint="fleet list")
+            yield now
     finally:
         locks.release(lock)
 
@@ -85,13 +89,20 @@ def _meant(site: Site, attempt: Attempt, cause: str) -> Attempt:
     """Write down what is going to happen: from here on there is no way back, only on."""
     if attempt.leaving:
         return attempt
-    begun = attempt.started is not None or keeper.adopt(site.directory(attempt)) is not None
+    begun = attempt.started is not None or _had_keeper(site, attempt)
     ending = attempt.ending or (Ending.CANCELLED if begun else Ending.NOT_STARTED)
     why = "; ".join(part for part in (attempt.cause, cause) if part)
     started = attempt.started or (attempt.created if begun else None)
     attempt = replace(attempt, leaving=True, ending=ending, cause=why, started=started)
     site.house.ledger.save(attempt)
     return attempt
+
+
+def _had_keeper(site: Site, attempt: Attempt) -> bool:
+    hold = keeper.adopt(site.directory(attempt))
+    if hold is not None:
+        hold.close()
+    return hold is not None
 
 
 def _stop(site: Site, attempt: Attempt) -> None:

@@ -7,8 +7,8 @@ from fleet.batches.site import Site
 from fleet.core.talk import Delivery
 from fleet.core.work import Attempt
 from fleet.sessions import deliver
-from fleet.supervisor.follow import note
 from fleet.supervisor.heard import signals, talker
+from fleet.supervisor.notes import note
 
 
 def give(site: Site, attempt: Attempt, text: str) -> Delivery:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet import keeper, tracker
-from fleet.batches.end import end
+from fleet.batches.end import HEARD_WITHIN, end
 from fleet.batches.site import Site
 from fleet.core import FleetError
 from fleet.core.task import CANCELLED, Status
-from fleet.core.work import Attempt
+from fleet.core.work import Attempt, Ending
 from fleet.places import ports
+from fleet.supervisor.heard import alone
 from fleet.supervisor.start import marks
 
 
@@ -33,6 +34,9 @@ def repair(site: Site) -> list[Mended]:
 def _attempt(site: Site, attempt: Attempt) -> list[Mended]:
     if site.being_made(attempt):
         return []
+    attempt = site.house.ledger.get(attempt.id)  # whoever made or ended it may just have come to the end of that
+    if attempt.verdict is not None:
+        return []
     who = f"{attempt.branch} ({attempt.id})"
     directory = site.directory(attempt)
     hold = keeper.adopt(directory)
@@ -53,27 +57,39 @@ def _attempt(site: Site, attempt: Attempt) -> list[Mended]:
 
 def _begun(site: Site, attempt: Attempt, hold: keeper.Hold, who: str) -> list[Mended]:
     """An attempt whose agent was started: whatever became of it, its place is kept until somebody ends it."""
-    mended = []
-    seen = {one.attempt: one for one in site.server.seen()}.get(attempt.id)
-    if attempt.started is None:
-        site.house.ledger.save(replace(attempt, started=attempt.created, terminal=seen.name if seen else ""))
-        mended.append(Mended(f"{who} runs, and the ledger did not know", "noted"))
-    elif seen is not None and seen.name != attempt.terminal:
-        site.house.ledger.save(replace(attempt, terminal=seen.name))
-        mended.append(Mended(f"the terminal of {who} is called {seen.name} now", "noted"))
-    if hold.lost:
-        swept = keeper.sweep(marks(site.house, attempt))
-        mended.append(Mended(f"the keeper of {who} is dead", f"ended what it left: {swept} processes"))
+    with alone(site.house, attempt, HEARD_WITHIN) as now:
+        mended = [] if now is None else _noted(site, now, hold, who)
     if not hold.alive and not Path(attempt.cwd).is_dir():
         end(site, attempt, "its place was removed by hand")
         mended.append(Mended(f"the place of {who} is gone, and its agent has ended", "closed it"))
     return mended
 
 
+def _noted(site: Site, attempt: Attempt, hold: keeper.Hold, who: str) -> list[Mended]:
+    """What the ledger did not know is written down; what a dead keeper left is ended."""
+    mended, known = [], attempt
+    seen = site.server.find(attempt.id)
+    if attempt.started is None:
+        known = replace(known, started=attempt.created, terminal=seen.name if seen else "")
+        mended.append(Mended(f"{who} runs, and the ledger did not know", "noted"))
+    elif seen is not None and seen.name != attempt.terminal:
+        known = replace(known, terminal=seen.name)
+        mended.append(Mended(f"the terminal of {who} is called {seen.name} now", "noted"))
+    swept = keeper.sweep(marks(site.house, attempt)) if hold.lost else 0
+    if swept or (hold.lost and attempt.ending is None):
+        known = replace(known, ending=attempt.ending or Ending.LOST, cause=attempt.cause or "its keeper died")
+        left = f"{swept} process{'' if swept == 1 else 'es'}" if swept else "nothing"
+        mended.append(Mended(f"the keeper of {who} is dead", f"ended what it left: {left}"))
+    if known != attempt:
+        site.house.ledger.save(known)
+    return mended
+
+
 def _terminals(site: Site) -> list[Mended]:
     """Terminals of attempts that are over."""
+    seen = site.server.seen()  # first: one that is opened from now on is not among them
     known = {attempt.id for attempt in site.attempts()}
-    left = [one for one in site.server.seen() if one.attempt not in known]
+    left = [one for one in seen if one.attempt not in known]
     for one in left:
         site.server.close(one.attempt)
     return [Mended(f"the terminal {one.name} belongs to no attempt", "closed it") for one in left]

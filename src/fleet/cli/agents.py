@@ -60,7 +60,7 @@ def create(
     from fleet.app.agents import How, open_site
     from fleet.app.agents import create as make
 
-    site, how = open_site(), How(agent, model, base, quick)
+    site, how = open_site(to_create=True), How(agent, model, base, quick)
     hear = _hear(verbose=sys.stderr.isatty() and not as_json)
     _report(make(site, branch, _text(prompt), how, hear, lambda made: None), as_json)
 
@@ -81,7 +81,7 @@ def fanout(
     """
     from fleet.app.agents import How, fan_out, open_site
 
-    site, how = open_site(), How(agent, model, base, quick, atomic)
+    site, how = open_site(to_create=True), How(agent, model, base, quick, atomic)
     with _progress(count, "agents begun", quiet=as_json) as step:
         made = fan_out(site, count, prefix, _text(prompt), how, _hear(verbose=False), lambda one: step())
     _report(made, as_json, undone=atomic)
@@ -98,7 +98,7 @@ def multi(
     """Tell several agents different things, each on a branch of its own: fix-auth:"Fix the login" docs:"Write them"."""
     from fleet.app.agents import How, open_site, several
 
-    site, how = open_site(), How(agent, model, base, quick, atomic)
+    site, how = open_site(to_create=True), How(agent, model, base, quick, atomic)
     with _progress(len(pairs), "agents begun", quiet=as_json) as step:
         made = several(site, pairs, how, _hear(verbose=False), lambda one: step())
     _report(made, as_json, undone=atomic)

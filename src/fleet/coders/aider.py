@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fleet.coders.base import Can, Coder, Command, Job, checked
+from fleet.coders.base import Can, Command, Job, Talker, checked
+from fleet.coders.quiet import Quiet
 from fleet.coders.stream import strange
 from fleet.core.work import Event, EventKind, Usage
 
@@ -21,6 +22,11 @@ OPTIONS = (
     "--no-suggest-shell-commands", "--no-dirty-commits", "--no-gitignore", "--map-tokens=0",
     "--input-history-file=/dev/null", "--chat-history-file=/dev/null",
 )  # fmt: skip
+IN_TERMINAL = (
+    "--no-check-update", "--no-analytics", "--no-show-release-notes", "--no-gitignore", "--map-tokens=0",
+    "--input-history-file=/dev/null", "--chat-history-file=/dev/null",
+)  # fmt: skip
+FLAGS = ("--yes-always",)  # in a terminal, when the user gives none
 ENVIRONMENT = {"BROWSER": "true", "COLUMNS": "1000"}  # pages are not opened, and lines are not broken
 # A message that begins with `/` or `!` is a command or a shell's: so it begins with our words. Aider can write below
 # the repository and nowhere else, and one file that it cannot write makes the whole answer fail.
@@ -43,11 +49,11 @@ STATUS = {
 }  # fmt: skip
 THOUSANDS = {"k": 1000, "M": 1_000_000}
 LONGEST = 10**9  # tokens or dollars; more than this is neither
-CAN = Can(usage=True, cost=True)
+CAN = Can(usage=True, cost=True, talk=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Aider:
+class Aider(Quiet):
     """It cannot run commands, nor keep notes; and it keeps no session that is safe to go on with."""
 
     name: str = "aider"
@@ -64,6 +70,11 @@ class Aider:
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
+
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        job = checked(job)
+        model = () if job.model is None else (f"--model={job.model}",)
+        return Command(("aider", *IN_TERMINAL, *model, *(job.args or FLAGS)))
 
 
 def read(line: bytes) -> list[Event]:
@@ -110,4 +121,4 @@ def _amount(text: str) -> float | None:
     return amount if amount < LONGEST else None
 
 
-_promise: type[Coder] = Aider
+_promise: type[Talker] = Aider

@@ -8,6 +8,7 @@ events = "text"           # each line is something said; "jsonl": our own field 
 model_flag = "--model"    # the model follows as the next argument; with a "=" at its end, in the same one
 resume_flag = "--resume"  # likewise the session; without it, a session is never taken up again
 context_limit = 128000
+interactive = ["my-agent"]  # how it is started in a terminal, where it is talked to; without it, it cannot be
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-from fleet.coders.base import Can, Coder, Command, Job, checked
+from fleet.coders.base import Can, Command, Job, Talker, checked
+from fleet.coders.quiet import Quiet
 from fleet.coders.stream import Fields, Reader, count, dollars, fields, other, parse, session, short, strange, word
 from fleet.core.errors import BadConfig
 from fleet.core.text import clean, nearest
@@ -27,7 +29,7 @@ LONGEST_ARGUMENT = 128 * 1024 - 1  # bytes, on Linux; the rest of a command line
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Quiet):
     """A program with the facts its user declared. Facts that cannot be meant are refused at once."""
 
     name: str
@@ -37,9 +39,10 @@ class Declared:
     model_flag: str | None = None
     resume_flag: str | None = None
     context_limit: int | None = None
+    interactive: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.argv or not self.argv[0] or any("\0" in word for word in self.argv):
+        if not self.argv or not self.argv[0] or any("\0" in word for word in (*self.argv, *self.interactive)):
             raise BadConfig(f"{self._key('argv')} names no program", hint=f'{self._key("argv")} = ["my-agent"]')
         self._one_of("prompt", self.prompt, PROMPTS)
         self._one_of("events", self.events, STREAMS)
@@ -51,7 +54,7 @@ class Declared:
     @property
     def can(self) -> Can:
         told = _told(self.events)
-        return Can(resume=self.resume_flag is not None, usage=told.usage, cost=told.cost)
+        return Can(resume=self.resume_flag is not None, usage=told.usage, cost=told.cost, talk=bool(self.interactive))
 
     @property
     def unproven(self) -> str:
@@ -67,6 +70,11 @@ class Declared:
 
     def read(self, line: bytes) -> list[Event]:
         return _reader(self.events)(line)
+
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        job = checked(job)
+        model, resume = _option(self.model_flag, job.model), _option(self.resume_flag, job.session)
+        return Command((*self.interactive, *model, *resume, *job.args))
 
     def _argument(self, prompt: str) -> str:
         hint = f'{self._key("prompt")} = "stdin"'
@@ -166,4 +174,4 @@ def _usage(value: object) -> Usage | None:
     return Usage(count(used.get("prompt")), count(used.get("completion")))
 
 
-_promise: type[Coder] = Declared
+_promise: type[Talker] = Declared

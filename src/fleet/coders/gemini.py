@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from fleet.coders.base import Can, Coder, Command, Job, checked
+from fleet.coders.base import Can, Command, Job, Talker, checked
+from fleet.coders.quiet import Quiet
 from fleet.coders.stream import Fields, brief, count, dumped, fields, other, parse, session, strange, word
 from fleet.core.work import Event, EventKind, Usage, Window
 
@@ -20,11 +21,12 @@ WORDS = {"wait and try again later": 429, "quota limitations": 429, "model is ov
 WAIT = re.compile(r"\b(?:retry (?:after|in)|reset after) ([0-9.hms]{2,40})")
 SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(h|ms|m|s)")
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-CAN = Can()
+CAN = Can(talk=True)
+FLAGS = ("--approval-mode=yolo",)  # in a terminal, when the user gives none
 
 
 @dataclass(frozen=True, slots=True)
-class Gemini:
+class Gemini(Quiet):
     """It says only at its end how much it read, so nobody knows how full its context is.
 
     It could take up a session again; but 0.61.0 then sends the result of every tool twice, which Google refuses.
@@ -43,6 +45,11 @@ class Gemini:
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
+
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        job = checked(job)
+        model = () if job.model is None else (f"--model={job.model}",)
+        return Command(("gemini", "--skip-trust", *model, *(job.args or FLAGS)))
 
 
 def plain(prompt: str) -> str:
@@ -130,4 +137,4 @@ def _seconds(stamp: object) -> float | None:
         return None
 
 
-_promise: type[Coder] = Gemini
+_promise: type[Talker] = Gemini

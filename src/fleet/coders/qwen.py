@@ -7,19 +7,21 @@ import re
 from dataclasses import dataclass, replace
 
 from fleet.coders import claude
-from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Coder, Command, Job, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
 from fleet.coders.gemini import failure, plain
+from fleet.coders.quiet import Quiet
 from fleet.coders.stream import Fields, count, fields, parse
 from fleet.core.work import Event, EventKind, Usage
 
 OPTIONS = ("--output-format", "stream-json", "--approval-mode", "yolo")
 FAILED = re.compile(r"\[API Error: (?:(\d{3})\b)?")  # how what a provider refused begins, also where the model speaks
 IDLE = "QWEN_CODE_MCP_TOOL_IDLE_TIMEOUT_MS"  # a tool that is silent for longer, else five minutes, is given up
-CAN = Can(resume=True, ask=True, usage=True)
+CAN = Can(resume=True, ask=True, usage=True, talk=True)
+FLAGS = ("--approval-mode=yolo",)  # in a terminal, when the user gives none
 
 
 @dataclass(frozen=True, slots=True)
-class Qwen:
+class Qwen(Quiet):
     """It does not say how much its model reads at once, so nobody knows how full its context is."""
 
     name: str = "qwen"
@@ -37,6 +39,13 @@ class Qwen:
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
+
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        job = checked(job)
+        model = () if job.model is None else (f"--model={job.model}",)
+        resume = () if job.session is None else (f"--resume={job.session}",)
+        ask, env = _asking(job) if job.ask else ((), {})
+        return Command(("qwen", *ask, *model, *resume, *(job.args or FLAGS)), env=env)
 
 
 def _asking(job: Job) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -89,4 +98,4 @@ def _usage(value: object) -> Usage | None:
     return told if told.total else None
 
 
-_promise: type[Coder] = Qwen
+_promise: type[Talker] = Qwen

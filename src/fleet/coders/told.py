@@ -25,6 +25,7 @@ KINDS = {
     "Notification": SignalKind.RESTED,  # only asked for when it says that the agent is idle
     "Stop": SignalKind.RESTED,
     "StopFailure": SignalKind.RESTED,
+    "Interrupt": SignalKind.RESTED,
     "SessionEnd": SignalKind.LEFT,
 }
 

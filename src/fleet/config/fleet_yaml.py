@@ -10,14 +10,14 @@ from fleet.config.document import parse
 from fleet.config.problems import Document, InvalidFile, Path, dotted
 from fleet.config.schema import (
     AGENT_NAME,
+    FOR_TASKS,
     AgentPart,
     FleetFile,
     GatewayPart,
-    LimitsFile,
     LimitsPart,
     ModelPart,
     NodePart,
-    WorkspaceFile,
+    TasksFile,
     WorkspacePart,
     coder_name,
     place_variable,
@@ -46,13 +46,13 @@ class InvalidFleet(InvalidFile):
 
 
 def load(path: FilePath) -> Loaded:
-    return read(_text(path), path)
+    return read(text_of(path), path)
 
 
 def load_limits(path: FilePath) -> ProjectLimits | None:
     """The limits of a fleet.yaml, which may say nothing else: who only hands out tasks needs no nodes and models."""
     alone = _alone(path, "limits")
-    file = fill(LimitsFile, alone) if alone.value else None
+    file = fill(TasksFile, alone) if alone.value else None
     if alone.problems:
         raise InvalidFleet(path, alone.problems)
     return _limits(file.limits) if file else None
@@ -61,17 +61,40 @@ def load_limits(path: FilePath) -> ProjectLimits | None:
 def load_workspace(path: FilePath) -> Workspace:
     """The workspace of a fleet.yaml, which may say nothing else; everything by default when it has none."""
     alone = _alone(path, "workspace")
-    if isinstance(alone.value, dict) and alone.value:
-        _check_workspace(alone, alone.value)
-    file = fill(WorkspaceFile, alone) if alone.value else None
+    file = _tasks(alone, alone.value) if isinstance(alone.value, dict) else None
     if alone.problems:
         raise InvalidFleet(path, alone.problems)
     return (_workspace(file.workspace, path) if file else None) or Workspace()
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A fleet.yaml without a problem; one for tasks alone names no models."""
+
+    warnings: tuple[str, ...] = ()
+    for_tasks: bool = False
+
+
+def check(text: str, path: FilePath) -> Checked:
+    """Whether the text is a fleet.yaml, whole or for tasks alone; InvalidFleet with all problems otherwise."""
+    document = parse(text)
+    value = document.value
+    if not isinstance(value, dict) or not value or not value.keys() <= FOR_TASKS:
+        return Checked(read(text, path).warnings)
+    _tasks(document, value)
+    if document.problems:
+        raise InvalidFleet(path, document.problems)
+    return Checked(for_tasks=True)
+
+
+def _tasks(document: Document, value: dict[str, object]) -> TasksFile | None:
+    _check_workspace(document, value)
+    return fill(TasksFile, document)
+
+
 def _alone(path: FilePath, section: str) -> Document:
     """One section of the file, with what is wrong there; what is wrong elsewhere is no concern of who asks for it."""
-    document = parse(_text(path))
+    document = parse(text_of(path))
     if document.value is None and document.problems:
         raise InvalidFleet(path, document.problems)
     part = document.value.get(section) if isinstance(document.value, dict) else None
@@ -81,7 +104,8 @@ def _alone(path: FilePath, section: str) -> Document:
     return Document({section: part}, document.places, wrong)
 
 
-def _text(path: FilePath) -> str:
+def text_of(path: FilePath) -> str:
+    """The text of a fleet.yaml; NotFound when there is none."""
     try:
         content = files.read(path, follow=True, limit=MAX_BYTES)
     except OSError as problem:
@@ -112,6 +136,10 @@ def _shape(document: Document) -> FleetFile | None:
     """Check names and references first, on the document as it stands: a typo elsewhere must hide none of them."""
     if not isinstance(document.value, dict):
         document.problem((), "the file is empty" if document.value is None else "the file must be a mapping")
+        return None
+    if document.value and document.value.keys() <= FOR_TASKS:
+        _tasks(document, document.value)
+        document.problem((), "the file names no models; it needs project, nodes, models and agents for this")
         return None
     _check_names(document, document.value)
     _check_references(document, document.value)

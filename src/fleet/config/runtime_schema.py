@@ -156,6 +156,9 @@ class CoderSettings(Part, frozen=True, kw_only=True):
     )
     model_flag: Annotated[Line | None, _says("The option that chooses a model, such as --model.")] = None
     resume_flag: Annotated[Line | None, _says("The option that goes on with an earlier session.")] = None
+    interactive: Annotated[
+        tuple[Word, ...], _says("The program and its options in a terminal. Without it, nobody can talk to it there.")
+    ] = ()
     context_limit: Annotated[
         Annotated[int, Meta(ge=1000, le=100_000_000)] | None, _says("Tokens its model reads at once.")
     ] = None
@@ -166,9 +169,9 @@ class CoderSettings(Part, frozen=True, kw_only=True):
     ] = ()
 
 
-OF_OWN_CODERS = ("argv", "prompt", "permissions", "events", "model_flag", "resume_flag")
+OF_OWN_CODERS = ("argv", "prompt", "permissions", "events", "model_flag", "resume_flag", "interactive")
 OF_ACP = ("permissions",)
-NOT_WITH_ACP = ("events", "model_flag", "resume_flag")  # the protocol says these itself
+NOT_WITH_ACP = ("events", "model_flag", "resume_flag", "interactive")  # the protocol says these itself
 
 
 class RuntimeFile(Part, frozen=True, kw_only=True):

@@ -317,16 +317,14 @@ class WorkspacePart(Part, frozen=True, kw_only=True):
     ] = None
 
 
-class LimitsFile(Part, frozen=True, kw_only=True):
-    """A fleet.yaml of which only the limits are asked."""
+class TasksFile(Part, frozen=True, kw_only=True):
+    """A fleet.yaml for tasks alone: it names no models."""
 
     limits: LimitsPart | None = None
-
-
-class WorkspaceFile(Part, frozen=True, kw_only=True):
-    """A fleet.yaml of which only the workspace is asked."""
-
     workspace: WorkspacePart | None = None
+
+
+FOR_TASKS = frozenset(TasksFile.__struct_fields__)
 
 
 class FleetFile(Part, frozen=True, kw_only=True):
@@ -347,5 +345,9 @@ def json_schema() -> dict[str, Any]:
 
     schema = msgspec.json.schema(FleetFile)
     root = schema["$defs"].pop("FleetFile")
+    whole, alone = (
+        {"required": root.pop("required")},
+        {"propertyNames": {"enum": sorted(FOR_TASKS)}, "minProperties": 1},
+    )
     about = {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "title": "fleet.yaml"}
-    return {**about, "$defs": schema["$defs"]}
+    return {**about, "anyOf": [whole, alone], "$defs": schema["$defs"]}

@@ -31,6 +31,7 @@ CODERS = """\
 # events = "text"                         # or "jsonl", or the name of a CLI, such as "claude": how its output is read
 # model_flag = "--model"
 # resume_flag = "--resume"
+# interactive = ["my-agent"]              # how it is started in a terminal, where you talk to it
 # context_limit = 128000                  # tokens
 # args = ["--extra"]
 # env = {NAME = "value"}

@@ -50,7 +50,8 @@ def tell_terminal(attempt: Attempt, felt: Felt, *, alive: bool, being_made: bool
         return Told(State.ENDED, _join(ended, attempt.cause))
     if attempt.started is None:
         return Told(State.DEAD, "it was never started; `fleet list --repair` clears it away")
-    return Told(State.DEAD, _join("nobody saw how it ended; `fleet list --repair` looks", attempt.cause))
+    looks = "" if attempt.ending else "`fleet list --repair` looks"
+    return Told(State.DEAD, _join("nobody saw how it ended", looks, attempt.cause))
 
 
 def _running(task: Task, attempt: Attempt, alive: bool, supervised: bool) -> Told:

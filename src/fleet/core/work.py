@@ -208,6 +208,7 @@ class Attempt:
     memory: int | None = None  # bytes, at the most, of all its processes
     place: PlaceKind = PlaceKind.INPLACE
     repository: str = ""  # the top of the repository that its place was made from
+    variables: dict[str, str] = field(default_factory=dict)  # that its project gives everybody who works in its place
     interactive: bool = False  # a person can talk to it, in a terminal of its own
     terminal: str = ""  # the name of that terminal's session
     leaving: bool = False  # a person has ended it, and its place is being removed

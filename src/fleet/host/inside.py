@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
@@ -31,15 +31,15 @@ def write(root: Path, relative: str, content: bytes, mode: int) -> None:
 @contextmanager
 def _directory(root: Path, steps: tuple[str, ...]) -> Iterator[int]:
     """A descriptor of a directory below the root, made where it is missing."""
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with ExitStack() as opened:
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened.callback(os.close, fd)
         for step in steps:
             with suppress(FileExistsError):
                 os.mkdir(step, 0o755, dir_fd=fd)
             fd = _step(fd, step)
+            opened.callback(os.close, fd)
         yield fd
-    finally:
-        os.close(fd)
 
 
 def _step(fd: int, step: str) -> int:
@@ -47,7 +47,5 @@ def _step(fd: int, step: str) -> int:
         return os.open(step, os.O_RDONLY | os.O_DIRECTORY | NO_LINK, dir_fd=fd)
     except OSError as problem:
         if problem.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise OSError(problem.errno, f"{step} is not a directory, or is a link") from None
+            raise OSError(problem.errno, f"{step} is a link, or no directory") from None
         raise
-    finally:
-        os.close(fd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import time
@@ -11,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.host import process
-from fleet.host.run import end_group
+from fleet.host.run import end_group, tell
 
 TICK = 0.05
 MOST = 64 * 1024 * 1024
-CHUNK = 65536
+BEHIND = 256 * 1024  # of what is printed faster than anybody reads, only the end is heard
+LONGEST = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def shell(
     Afterwards nothing of what it started is left, in a session of its own or not: the marks tell it from others.
     """
     began = time.monotonic()
-    with open(log, "ab") as output, open(log, "rb") as reader:
+    with open(log, "ab") as output, open(log, "rb", buffering=0) as reader:
         reader.seek(0, os.SEEK_END)
         child = subprocess.Popen(
             ["/bin/sh", "-c", command], cwd=cwd, env={**env, **marks}, stdin=subprocess.DEVNULL, stdout=output,
@@ -50,29 +52,27 @@ def shell(
         )  # fmt: skip
         lines = _Lines(hear)
         try:
-            reason = _wait(child, deadline, lambda: lines.add(reader.read(CHUNK)))
+            reason = _wait(child, deadline, lambda: lines.follow(reader))
         finally:
             if child.poll() is None:
                 end_group(child)
             process.sweep(marks)
-        while chunk := reader.read(CHUNK):
-            lines.add(chunk)
+        lines.follow(reader)
         lines.close()
+    tell(["/bin/sh", "-c", command], began, child.returncode)
     return Ended(None if reason else child.returncode, time.monotonic() - began, reason)
 
 
 def _wait(child: subprocess.Popen[bytes], deadline: float, look: Callable[[], int]) -> str:
     """Wait for a process while its output is looked at; why it must be ended, or nothing."""
-    seen = 0
     while True:
         with suppress(subprocess.TimeoutExpired):
             child.wait(TICK)
             return ""
-        seen += look()
+        if look() > MOST:
+            return f"it printed more than {MOST // 1024**2} MiB"
         if time.monotonic() >= deadline:
             return "it took too long"
-        if seen > MOST:
-            return f"it printed more than {MOST // 1024**2} MiB"
 
 
 class _Lines:
@@ -82,13 +82,18 @@ class _Lines:
         self._hear = hear
         self._rest = b""
 
-    def add(self, chunk: bytes) -> int:
-        *whole, self._rest = (self._rest + chunk).split(b"\n")
-        if len(self._rest) > CHUNK:
+    def follow(self, reader: io.FileIO) -> int:
+        """Hear what was added to a file; how large that is now."""
+        size = os.fstat(reader.fileno()).st_size
+        if size - reader.tell() > BEHIND:
+            reader.seek(size - BEHIND)
+            self._rest = b""
+        *whole, self._rest = (self._rest + reader.read(BEHIND)).split(b"\n")
+        if len(self._rest) > LONGEST:
             whole, self._rest = [*whole, self._rest], b""
         for line in whole:
             self._hear(line)
-        return len(chunk)
+        return size
 
     def close(self) -> None:
         if self._rest:

@@ -61,7 +61,8 @@ def furnish(
 
     May be done again in the same place. In the project itself, nothing is copied or written.
     """
-    end_setup(place)
+    if workspace.setup:
+        end_setup(place)
     env = {name: fill(text, values) for name, text in workspace.env.items()}
     found, warnings = ([], []) if place.samefile(project) else _collect(project, workspace, env)
     written, named = _put(place, found)

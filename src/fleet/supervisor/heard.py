@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from fleet.config.runtime import Runtime
 from fleet.core import FleetError
 from fleet.core.talk import Signal
 from fleet.core.work import Attempt
-from fleet.host import files
-from fleet.supervisor.follow import note_events
+from fleet.host import files, locks
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import Spent, overspent
+from fleet.supervisor.notes import note_events
 from fleet.supervisor.transcript import fold
 
 SIGNALS = "signals.jsonl"
+HEARD = "heard.lock"  # held by whoever writes down what is known of an attempt that people talk to
 LONGEST = 64 * 1024 * 1024
 PIECE = 8 * 1024 * 1024
 
@@ -76,12 +78,28 @@ def watch(house: House) -> None:
     Their places stay, and why they were ended is written down first.
     """
     for attempt in house.ledger.talked_to():
-        if attempt.started is None or attempt.ending is not None:
-            continue
-        known = catch_up(house, attempt)
-        reached = overspent(known, Spent())
-        if reached is not None:
-            house.ledger.save(replace(known, ending=reached.ending, cause=reached.cause))
-            keeper.abort(house.attempt_directory(attempt))
-            facts = {"attempt": attempt.id, "ending": reached.ending, "cause": reached.cause}
-            house.log.say("agent ended", task=attempt.task, **facts)
+        if attempt.started is not None and attempt.ending is None:
+            with alone(house, attempt, 0.0) as now:
+                if now is not None and now.ending is None:
+                    _watch(house, now)
+
+
+def _watch(house: House, attempt: Attempt) -> None:
+    known = catch_up(house, attempt)
+    reached = overspent(known, Spent())
+    if reached is not None:
+        house.ledger.save(replace(known, ending=reached.ending, cause=reached.cause))
+        keeper.abort(house.attempt_directory(attempt))
+        facts = {"attempt": attempt.id, "ending": reached.ending, "cause": reached.cause}
+        house.log.say("agent ended", task=attempt.task, **facts)
+
+
+@contextmanager
+def alone(house: House, attempt: Attempt, patience: float) -> Iterator[Attempt | None]:
+    """The attempt as it stands, while nobody else changes it; None when somebody does for so many seconds."""
+    lock = locks.take(files.private_dir(house.attempt_directory(attempt)) / HEARD, patience)
+    try:
+        yield None if lock is None else house.ledger.get(attempt.id)
+    finally:
+        if lock is not None:
+            locks.release(lock)

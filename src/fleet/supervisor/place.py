@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import places
 from fleet.config.workspace import project_workspace
-from fleet.core import FleetError
+from fleet.core import FleetError, template
 from fleet.core.task import Spec
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
 from fleet.core.workspace import Workspace
 from fleet.host import git
-from fleet.places import Place
+from fleet.places import Place, ports
+from fleet.places.furnish import Furnished, furnish
+from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.house import House
+from fleet.supervisor.start import told
 
 BRANCH = "fleet/"
+
+
+SETUP_LOG = "setup.log"
+
+
+class Slow(Exception):
+    """Set-up commands are to be run, which may take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,7 @@ class Placed:
 
     place: Place
     cwd: Path
+    workspace: Workspace | None = None
 
 
 def choose_kind(spec: Spec, workspace: Workspace | None, *, can_branch: bool) -> PlaceKind:
@@ -58,7 +71,7 @@ def settle_in(home: Path, task: str, spec: Spec) -> Placed:
     place = places.make(kind, project, branch, here.base, path)
     inside = place.path / cwd.resolve().relative_to(found.top)
     inside.mkdir(parents=True, exist_ok=True)
-    return Placed(place, inside)
+    return Placed(place, inside, workspace or Workspace())
 
 
 def place_of(attempt: Attempt) -> Place | None:
@@ -70,3 +83,25 @@ def place_of(attempt: Attempt) -> Place | None:
         if said is not None:
             return said.place(path)
     return None
+
+
+def furnished(
+    house: House,
+    attempt: Attempt,
+    place: Place,
+    workspace: Workspace,
+    *,
+    quick: bool = False,
+    hear: Callable[[str], None] = lambda line: None,
+) -> Furnished:
+    """Put into a place what its project wants there. May be done again."""
+    wants_port = template.wants_port(workspace.env.values())
+    values = template.values(
+        branch=place.branch or "", attempt=attempt.id, task=attempt.task, path=str(place.path),
+        port=ports.take(house.home, attempt.id) if wants_port else None,
+    )  # fmt: skip
+    return furnish(
+        place.path, place.repository or place.path, workspace, values, quick=quick, hear=hear,
+        environment=agent_environment(house.environment, (), {}, told(house, attempt)),
+        log=house.attempt_directory(attempt) / SETUP_LOG,
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence import ledger
 from fleet.evidence.receipt import Process, Receipt, save
 from fleet.host import files
+from fleet.places import ports
 from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.house import House
@@ -133,6 +134,8 @@ def _unblock(house: House, task: str) -> None:
 
 def publish(house: House, final: Receipt) -> None:
     """The receipt as it stays: with the verdict in it, and for the task as a whole."""
+    if final.attempt.variables:
+        ports.free(house.home, final.attempt.id)
     directory, task = house.attempt_directory(final.attempt), house.task_directory(final.attempt.task)
     with suppress(OSError):
         save(directory / "receipt.json", final)

@@ -45,7 +45,7 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
         env=agent_environment(
             house.environment,
             passed,
-            own | (dict(declared.env) if declared else {}) | _chosen(account),
+            own | (dict(declared.env) if declared else {}) | attempt.variables | _chosen(account),
             told(house, attempt),
         ),
         cwd=Path(attempt.cwd),

@@ -9,7 +9,11 @@ asks-first      asks for leave before it comes to its prompt
 asks-later      asks for leave once it took a prompt
 asks-at-paste   asks for leave as soon as something is pasted
 deaf            does not hear the first Enter
+breaks          takes the first Enter for another line
+hasty           says that it is ready before it draws anything, which it does once <directory>/go is there
 numb            hears no Enter at all
+continues       takes a backslash before Enter for another line, and completes a name there
+garbles         takes every prompt backwards
 dies            ends when it takes a prompt
 hides           draws a cursor of its own
 queues          is at work, and takes a prompt later
@@ -50,11 +54,13 @@ class Talk:
     def __init__(self) -> None:
         self.line = b""
         self.pasting = self.asking = False
-        self.deaf = "deaf" in WORDS
+        self.deaf, self.breaks = "deaf" in WORDS, "breaks" in WORDS
         self.ticks = 0
 
     def draw(self) -> None:
         last = self.line.decode(errors="replace").split("\n")
+        if len(last) == 2 and not last[-1]:
+            return  # an empty line below the first
         shown = (
             last[-1] if len(last) == 1 and len(last[0]) < 150 else f"[pasted {len(last)} lines, {len(self.line)} bytes]"
         )
@@ -106,10 +112,28 @@ class Talk:
         return keys[1:]
 
     def enter(self) -> None:
-        if self.deaf or "numb" in WORDS:
-            self.deaf = False
-            return
-        taken, self.line = self.line, b""
+        if not self.misses():
+            self.take()
+
+    def misses(self) -> bool:
+        """Whether Enter did something else than to send the line."""
+        deaf, breaks, self.deaf, self.breaks = self.deaf or "numb" in WORDS, self.breaks, False, False
+        if breaks:
+            self.line += b"\n"
+            show("\r\n\x1b[K")
+        return deaf or breaks or ("continues" in WORDS and self.continues())
+
+    def continues(self) -> bool:
+        if self.line.endswith(b"\\"):
+            self.line = self.line[:-1] + b"\n"
+            return True
+        if self.line.rpartition(b" ")[2].startswith(b"@"):
+            self.line += b"abouts "
+            return True
+        return False
+
+    def take(self) -> None:
+        taken, self.line = self.line[:: -1 if "garbles" in WORDS else 1], b""
         show(f"\r\n\x1b[Kyou said {len(taken)} bytes\r\n")
         if "dies" in WORDS:
             sys.exit(3)
@@ -141,6 +165,11 @@ def litter() -> None:
             signal.pause()
 
 
+def wait() -> None:
+    while not os.path.exists(f"{DIRECTORY}/go"):
+        time.sleep(0.02)
+
+
 def begin() -> Talk:
     if "stubborn" in WORDS:
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
@@ -148,9 +177,12 @@ def begin() -> Talk:
     if "litters" in WORDS:
         litter()
     tty.setraw(0)
+    if "hasty" in WORDS:
+        tell("ready")
+        wait()
     show("\x1b[?2004h" + ("\x1b[?25l" if "hides" in WORDS else "") + "An agent that talks.\r\n")
-    while "late" in WORDS and not os.path.exists(f"{DIRECTORY}/go"):
-        time.sleep(0.02)
+    if "late" in WORDS:
+        wait()
     talk = Talk()
     if "asks-first" in WORDS:
         talk.ask()

@@ -5,6 +5,7 @@ Nothing is typed into a question: not while the agent tells that it asks, nor be
 
 from __future__ import annotations
 
+import re
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.core.talk import Delivery, Felt, Mood, Signal, SignalKind, feel
+from fleet.core.text import clean
 from fleet.host import locks
 from fleet.sessions.server import Screen, Server
 
@@ -19,10 +21,15 @@ FORBIDDEN = frozenset({Mood.ASKING, Mood.STARTING})
 LOCK = "prompt.lock"
 PAUSE = 0.02
 GLANCE = 0.1  # between two looks at the screen, each of which costs a call
+DEATH_GLANCE = 0.5  # of one that will tell when it is ready
 STEADY = 0.5  # a screen that stays the same for so long is waited for no longer
 SHOWN_WITHIN = 10.0
+SHOWN_AT_ALL = 3.0  # then a change anywhere will do, for those whose cursor is not where they type
 SETTLED_WITHIN = 0.6
-ENTERS, ENTER_PAUSE = 4, 1.5
+CALM, CALM_WITHIN = 0.15, 15.0  # of an input line: agents say that they are ready while they still draw it
+ENTERS, ENTER_PAUSE = 5, 1.0
+TAIL = 20
+MEANS_MORE = re.compile(r"(?:\\|(?:^|\s)[@/$#]\S*)\Z")
 
 Hear = Callable[[], Sequence[Signal]]
 
@@ -88,20 +95,27 @@ def unfit(text: str) -> str | None:
 
 
 def plain(text: str) -> str:
-    return text.replace("\r\n", "\n")
+    """The text as it is pasted.
+
+    In front of Enter a backslash would mean another line, and a name of something (`@file`, `/command`) would be
+    completed to another one; a blank behind them does no harm.
+    """
+    text = text.replace("\r\n", "\n")
+    return f"{text} " if MEANS_MORE.search(text) else text
 
 
 def is_same(sent: str, told: str) -> bool:
     """Whether an agent took what was sent.
 
-    Agents cut blanks from both ends; some write line ends or tabs in another way. All else must be equal.
+    Agents cut blanks from both ends and write line ends as they like; Claude Code writes a tab as four blanks, and a
+    letter with its accent as one character. All else must be equal.
     """
     return _bare(sent) == _bare(told)
 
 
 def _bare(text: str) -> str:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").strip()
-    return lines.replace("\t", "    ")
+    return unicodedata.normalize("NFC", lines.replace("\t", "    "))
 
 
 def _until(within: float, pause: float = PAUSE) -> Iterator[float]:
@@ -119,7 +133,7 @@ def _unready(terminal: Terminal, within: float) -> Delivery | None:
 
 
 def _unready_by_signals(terminal: Terminal, within: float) -> Delivery | None:
-    looked = -GLANCE
+    looked = -DEATH_GLANCE
     felt = terminal.felt()
     for passed in _until(within):
         felt = terminal.felt()
@@ -127,7 +141,7 @@ def _unready_by_signals(terminal: Terminal, within: float) -> Delivery | None:
             return None
         if felt.mood is Mood.ASKING:
             return terminal.not_taken(f"it asks, and a prompt would be the answer: {felt.why}")
-        if passed - looked >= GLANCE:
+        if passed - looked >= DEATH_GLANCE:
             looked = passed
             screen = terminal.screen()
             if screen is None or screen.dead:
@@ -150,7 +164,7 @@ def _unready_by_screen(terminal: Terminal, within: float) -> Delivery | None:
 
 def _give(terminal: Terminal, text: str, within: float) -> Delivery:
     heard = len(terminal.hear())
-    before = terminal.screen()
+    before = _calm(terminal)
     if before is None or before.dead or not terminal.server.paste(terminal.pane, text):
         return terminal.not_taken("it has ended")
     pasted = _shown(terminal, before)
@@ -159,21 +173,35 @@ def _give(terminal: Terminal, text: str, within: float) -> Delivery:
     return _submit(terminal, _Paste(text, heard, before, pasted), within)
 
 
+def _calm(terminal: Terminal) -> Screen | None:
+    """The screen before a paste, once its input line has come to rest, or was waited for long enough."""
+    last, since = terminal.screen(), 0.0
+    for passed in _until(CALM_WITHIN):
+        screen = terminal.screen()
+        if screen is None or last is None or screen.dead:
+            return screen
+        if not screen.raw or not screen.picture or typed(screen) != typed(last) or screen.row != last.row:
+            since = passed
+        last = screen
+        if passed - since >= CALM:
+            break
+    return last
+
+
 def _shown(terminal: Terminal, before: Screen) -> Screen | None:
-    """The screen after a paste, once it has changed and come to rest, or was waited for long enough."""
-    last: Screen | None = None
-    changed = 0.0
-    for passed in _until(SHOWN_WITHIN, PAUSE):
+    """The screen after a paste, once the input line has changed and come to rest, or was waited for long enough."""
+    last, changed = before, 0.0
+    for passed in _until(SHOWN_WITHIN):
         screen = terminal.screen()
         if screen is None or screen.dead:
             return None
-        if last is None and screen != before:
+        if last is before and (typed(screen) != typed(before) or (passed > SHOWN_AT_ALL and screen != before)):
             last, changed = screen, passed
-        elif last is not None:
+        elif last is not before:
             if screen == last or passed - changed > SETTLED_WITHIN:
                 return screen
             last = screen
-    return last
+    return None if last is before else last
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,29 +216,40 @@ class _Paste:
 
 def _submit(terminal: Terminal, paste: _Paste, within: float) -> Delivery:
     """Press Enter until the prompt has left the input line, and a few times at most."""
-    enters, pressed, left = 0, 0.0, False
+    enters, pressed, pause, looked, left = 0, -ENTER_PAUSE, ENTER_PAUSE, -GLANCE, False
+    since: Sequence[Signal] = ()
     for passed in _until(within):
-        felt = terminal.felt()
-        said = taken(terminal.hear()[paste.heard :], paste.text)
-        if said is not None:
-            return said
-        if felt.mood in terminal.forbidden and not left:
-            return terminal.not_taken(f"it began to ask while the prompt was pasted: {felt.why}")
-        if enters and passed - pressed < GLANCE:
+        signals = terminal.hear()
+        since = signals[paste.heard :]
+        settled = taken(since, paste.text) or (None if left else _asks(terminal, signals))
+        if settled is not None:
+            return settled
+        if passed - looked < GLANCE:
             continue
+        looked = passed
         screen = terminal.screen()
         if screen is None or screen.dead:
             return terminal.not_taken("it ended before it took the prompt")
-        left = enters > 0 and has_left(paste.before, paste.screen, screen)
+        left = enters > 0 and has_left(paste.text, paste.before, paste.screen, screen)
         if left and not terminal.tells:
             return Delivery(True, "the prompt left its input line")
-        if not left and enters < ENTERS and (not enters or passed - pressed >= ENTER_PAUSE):
+        if not left and enters < ENTERS and passed - pressed >= pause:
             terminal.server.enter(terminal.pane)
-            enters, pressed = enters + 1, passed
-    return _unconfirmed(terminal, left=left, within=within)
+            enters, pressed, pause = enters + 1, passed, 1.5 * pause
+    return _unconfirmed(terminal, since, left=left, within=within)
 
 
-def _unconfirmed(terminal: Terminal, *, left: bool, within: float) -> Delivery:
+def _asks(terminal: Terminal, signals: Sequence[Signal]) -> Delivery | None:
+    felt = feel(signals, tells=terminal.tells)
+    if felt.mood not in terminal.forbidden:
+        return None
+    return terminal.not_taken(f"it began to ask while the prompt was pasted: {felt.why}")
+
+
+def _unconfirmed(terminal: Terminal, since: Sequence[Signal], *, left: bool, within: float) -> Delivery:
+    other = next((one.text for one in since if one.kind is SignalKind.TAKEN and one.text), None)
+    if other is not None:
+        return terminal.not_taken(f"it took another text: {clean(other)}")
     if left and terminal.felt().mood is Mood.WORKING:
         return Delivery(None, "it is at work: the prompt left its input line, and it takes it when its turn is over")
     if left:
@@ -233,19 +272,28 @@ def taken(signals: Sequence[Signal], text: str) -> Delivery | None:
     return None
 
 
-def has_left(before: Screen, pasted: Screen, now: Screen) -> bool:
+def has_left(text: str, before: Screen, pasted: Screen, now: Screen) -> bool:
     """Whether what was pasted stands no longer where it was typed.
 
-    Where there is a cursor it marks the input line. A program without one shows the paste in the last line it changed:
-    as long as nothing is different from there on downwards, it stands there.
+    A cursor that moved with the paste marks the input line, even a hidden one; when Enter only made another line below
+    it, the paste stands there still. Without such a cursor it stands in the last line that changed, as long as nothing
+    is different from there on downwards.
     """
-    if pasted.cursor and now.cursor:
-        typed = _line(pasted, pasted.row)[: pasted.column].strip()
-        if typed and typed != _line(before, before.row)[: before.column].strip():
-            return typed not in _line(now, now.row)
+    tail = text.rstrip().rpartition("\n")[2][-TAIL:].strip()
+    marks = [mark for mark in (tail, typed(pasted)) if len(mark) > 2 and mark not in _line(before, before.row)]
+    below = typed(before) != typed(now) == ""  # the cursor, on a line without the sign that an empty input line has
+    if any(mark in _line(now, now.row - below) for mark in marks):
+        return False
+    if typed(pasted) != typed(before):
+        return typed(pasted) != typed(now)
     changed = [row for row, line in enumerate(pasted.lines) if line != _line(before, row)]
     return not changed or now.lines[changed[-1] :] != pasted.lines[changed[-1] :]
 
 
+def typed(screen: Screen) -> str:
+    """What stands before the cursor."""
+    return _line(screen, screen.row)[: screen.column].strip()
+
+
 def _line(screen: Screen, row: int) -> str:
-    return screen.lines[row] if row < len(screen.lines) else ""
+    return screen.lines[row] if 0 <= row < len(screen.lines) else ""

@@ -1,0 +1,204 @@
+"""Agents on branches when something breaks around them: terminals, keepers, places, and whoever makes them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from standins.coders.scratch import until
+from standins.yard import Yard
+from standins.yard import yard as opened
+
+pytestmark = pytest.mark.tmux
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    with opened(tmp_path / "yard") as made:
+        yield made
+
+
+def test_when_the_tmux_server_is_killed_its_agents_end_and_their_places_stay(yard: Yard) -> None:
+    stubborn = yard.create("stubborn", "ignore-signals\ndaemon\nwrite a.txt x\nwork")
+    yard.create("plain", "write a.txt x")
+    os.kill(int(yard.tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
+    until(lambda: not yard.agents() and not yard.daemons())
+    rows = yard.rows()
+    assert {row["state"] for row in rows.values()} == {"ended"}
+    assert all("terminal" in row["cause"] for row in rows.values()), rows
+    assert (Path(stubborn["path"]) / "a.txt").read_text() == "x\n"
+    assert yard.mended() == []
+    gone = yard.fleet("attach", "plain")
+    assert gone.code in (1, 3)
+    refused = yard.fleet("prompt", "plain", "x")
+    assert refused.code == 1
+    assert "ended" in refused.err
+    again = yard.create("another", "hello")  # a new server is started
+    assert yard.took(again["attempt"]) == [b"hello"]
+    ended = {one["branch"]: one for one in yard.kill("*")}
+    assert yard.saved(ended["plain"]["saved"], "a.txt") == yard.saved(ended["stubborn"]["saved"], "a.txt") == b"x\n"
+
+
+def test_a_terminal_that_was_renamed_is_found(yard: Yard) -> None:
+    made = yard.create("renamed", "hello")
+    yard.tmux("rename-session", "-t", "ai_renamed", "my own")
+    yard.tmux("split-window", "-t", "my own", "cat")
+    yard.ok("prompt", "renamed", "second")
+    assert yard.took(made["attempt"])[-1] == b"second"
+    assert yard.rows()["renamed"]["terminal"] == "my own"
+    other = yard.create("beside", "hello")
+    assert yard.mended() == [f"the terminal of renamed ({made['attempt']}) is called my own now: noted"]
+    yard.kill("renamed")
+    assert yard.rows().keys() == {"beside"}
+    assert yard.sessions() == ["ai_beside"]
+    assert yard.took(other["attempt"]) == [b"hello"]
+
+
+def test_a_place_that_was_removed_by_hand(yard: Yard) -> None:
+    made = yard.create("removed", "write a.txt x\ncommit kept")
+    shutil.rmtree(made["path"])
+    row = yard.rows()["removed"]
+    assert row["state"] == "waiting"
+    assert "its place is gone" in row["cause"]
+    assert (row["ahead"], row["changed"]) == (None, None)
+    yard.mended()
+    assert "removed" in yard.rows()  # its agent lives
+    (ended,) = yard.kill("removed")
+    assert ended["ended"]
+    assert yard.git("show", "removed:a.txt") == "x"
+    assert len(yard.git("worktree", "list").splitlines()) == 1
+    yard.create("removed")
+
+
+def test_a_worktree_that_was_removed_with_git(yard: Yard) -> None:
+    made = yard.create("pruned")
+    yard.git("worktree", "remove", "--force", made["path"])
+    yard.ok("prompt", "pruned", "exit 0")
+    until(lambda: yard.rows()["pruned"]["state"] == "ended")
+    assert yard.mended() == [f"the place of pruned ({made['attempt']}) is gone, and its agent has ended: closed it"]
+    assert not yard.rows()
+    assert yard.branches() == {"main"}
+
+
+def test_a_keeper_that_was_killed_is_missed(yard: Yard) -> None:
+    made = yard.create("lost", "ignore-signals\ndaemon\nwrite a.txt x\nwork")
+    os.kill(yard.rows()["lost"]["pid"], signal.SIGKILL)
+    until(lambda: yard.rows()["lost"]["state"] == "dead")
+    assert "--repair" in yard.rows()["lost"]["cause"]
+    assert "the keeper of lost" in yard.mended()[0]
+    assert not yard.agents()
+    assert not yard.daemons()
+    assert (Path(made["path"]) / "a.txt").exists()
+    assert yard.saved(yard.kill("lost")[0]["saved"], "a.txt") == b"x\n"
+
+
+def test_an_agent_that_crashes_at_once_is_not_said_to_work(yard: Yard, tmp_path: Path) -> None:
+    """Seed fault: a missing or crashed agent is "active idle"."""
+    broken = tmp_path / "bin"
+    broken.mkdir()
+    (broken / "claude").write_text("#!/bin/sh\necho 'no such model' >&2\nexit 3\n")
+    (broken / "claude").chmod(0o755)
+    ran = yard.fleet("create", "crashed", "-p", "hello", env={"PATH": f"{broken}:{yard.env['PATH']}"})
+    assert ran.code == 1
+    assert "not taken" in ran.err
+    assert "no such model" in ran.err
+    row = yard.rows()["crashed"]
+    assert (row["state"], row["cause"]) == ("ended", "exit 3")
+    missing = yard.fleet("create", "missing", env={"PATH": "/usr/bin:/bin:" + str(Path(yard.python).parent)})
+    assert (missing.code, "claude is not installed" in missing.err) == (5, True)
+    assert yard.rows().keys() == {"crashed"}
+
+
+def test_repair_leaves_alone_what_is_being_made(yard: Yard) -> None:
+    gate = yard.root / "gate"
+    os.mkfifo(gate)
+    (yard.project / "fleet.yaml").write_text(f"workspace: {{setup: ['cat {gate}']}}\n")
+    making = yard.start("create", "slow", "-p", "hello")
+    until(lambda: list(yard.home.glob("tasks/*/attempts/*/setup.log")))
+    assert yard.rows()["slow"]["state"] == "starting"
+    assert yard.mended() == []
+    refused = yard.fleet("kill", "slow", "--force")
+    assert (refused.code, "being made" in refused.err) == (1, True)
+    gate.write_text("go on\n")
+    _, said = making.communicate(timeout=60)
+    assert making.returncode == 0, said
+    assert yard.rows()["slow"]["state"] in ("working", "waiting")
+
+
+def test_who_makes_agents_and_is_killed_leaves_what_repair_puts_right(yard: Yard) -> None:
+    """The set-up command is under way: its place, its branch and its process are there, and its agent is not."""
+    (yard.project / "fleet.yaml").write_text(
+        "workspace: {setup: ['echo x >f; exec sleep 1000'], env: {PORT: '{port}'}}\n"
+    )
+    making = yard.start("create", "cut-off")
+    until(lambda: list(yard.home.glob("places/*/cut-off-*/f")))
+    making.kill()
+    making.communicate()
+    row = yard.rows()["cut-off"]
+    assert row["state"] == "dead"
+    assert "--repair" in row["cause"]
+    assert yard.ok("list", "--repair").out.startswith("mended  the making of cut-off")
+    assert not yard.rows()
+    assert not yard.leaked()
+    assert yard.branches() == {"main"}
+
+
+def test_who_looks_does_not_bring_back_what_another_ended(yard: Yard) -> None:
+    """Somebody who lists is stopped between reading of an agent and writing down what its record says."""
+    made = yard.create("ended", "hello")
+    with sqlite3.connect(yard.home / "fleet.db", isolation_level=None) as db:
+        db.execute("BEGIN IMMEDIATE")
+        looking = yard.start("list")
+        events = yard.home / "tasks" / made["task"] / "events.jsonl"
+        until(lambda: b"answer 1" in events.read_bytes())
+        looking.send_signal(signal.SIGSTOP)
+        db.execute("ROLLBACK")
+    killing = yard.start("kill", "ended", "--force")
+    with suppress(subprocess.TimeoutExpired):
+        killing.wait(4)
+    looking.send_signal(signal.SIGCONT)
+    assert looking.wait(60) == 0
+    assert killing.wait(60) == 0
+    for one in (looking, killing):
+        one.communicate()
+    assert not yard.rows()
+    assert yard.task(made["task"])["state"] == "cancelled"
+    assert len([line for line in events.read_bytes().splitlines() if b"answer 1" in line]) == 1
+
+
+def test_repair_leaves_alone_what_another_opens_meanwhile(yard: Yard) -> None:
+    """Between its looks at the ledger and at tmux, another shell makes a whole agent."""
+    folder = yard.root / "bin"
+    folder.mkdir()
+    path = yard.env["PATH"]
+    program = f"{yard.python} -m fleet create meanwhile -p hello"
+    once = f"[ -e {folder}/done ] || {{ touch {folder}/done; cd {yard.project}; PATH={path} {program} >&2; }}"
+    (folder / "tmux").write_text(f'#!/bin/sh\n{once}\nexec /usr/bin/tmux "$@"\n')
+    (folder / "tmux").chmod(0o755)
+    said = yard.ok("list", "--repair", "--json", env={"PATH": f"{folder}:{path}"})
+    assert (folder / "done").exists()
+    assert said.json() == []
+    row = yard.rows()["meanwhile"]
+    assert row["state"] in ("working", "waiting")
+    assert yard.took(row["attempt"]) == [b"hello"]
+
+
+def test_a_broken_fleet_yaml_takes_nobodys_agents_away(yard: Yard) -> None:
+    made = yard.create("there", "hello")
+    (yard.project / "fleet.yaml").write_text("workspace: [")
+    assert yard.rows()["there"]["state"] == "waiting"
+    yard.ok("prompt", "there", "second")
+    assert yard.took(made["attempt"])[-1] == b"second"
+    assert "answer 1" in yard.ok("logs", "there").out
+    assert yard.mended() == []
+    refused = yard.fleet("create", "another")
+    assert (refused.code, "fleet.yaml" in refused.err) == (2, True)
+    yard.kill("there")

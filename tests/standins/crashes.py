@@ -1,0 +1,96 @@
+"""Whoever begins or ends an agent is killed in the middle of it: at a call of git's or tmux's, or at any moment."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from standins.coders.scratch import Ran, Record, until
+from standins.yard import Yard
+
+KILLED = -9
+WHEN = ("before", "after", "orphan")
+PROMPT = (
+    "write a.txt committed\ncommit first\nwrite a.txt changed\nwrite s.txt staged\nstage s.txt\nwrite n.txt new\ndaemon"
+)
+LEFT = {"a.txt": b"changed\n", "s.txt": b"staged\n", "n.txt": b"new\n"}  # in a place, and nowhere else
+
+
+@dataclass(frozen=True)
+class Crash:
+    """Killed at the n-th call of a program: before it, after it, or while it goes on."""
+
+    program: str
+    at: int
+    when: str
+
+
+def begun(yard: Yard, branch: str, crash: Crash) -> Ran:
+    """A create that is killed, and what it left put right. How it went."""
+    done = yard.fleet("create", branch, "-p", PROMPT, env=yard.crashing(crash.program, crash.at, crash.when))
+    judge(yard, branch, wrote=settle(yard, branch))
+    return done
+
+
+def ended(yard: Yard, branch: str, crash: Crash) -> Ran:
+    """A kill that is killed, of an agent whose place holds something, and what it left put right. How it went."""
+    yard.create(branch, PROMPT)
+    done = yard.fleet("kill", "--force", branch, env=yard.crashing(crash.program, crash.at, crash.when))
+    settle(yard, branch)
+    judge(yard, branch, wrote=True)
+    return done
+
+
+def at_a_moment(yard: Yard, words: Sequence[str], after: float) -> None:
+    """Kill whoever runs this command after some seconds, if it still runs."""
+    running = yard.start(*words)
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            running.wait(after)
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def settle(yard: Yard, branch: str) -> bool:
+    """Repair; then nothing is there, or a whole agent that can be ended. Whether that one had done its work."""
+    yard.mended()
+    row = yard.rows().get(branch)
+    if row is None:
+        return False
+    assert row["state"] in ("starting", "waiting", "working", "ended"), row
+    took = bool(yard.took(row["attempt"]))
+    if took and row["state"] != "ended":
+        yard.rested(row["attempt"])
+    yard.kill(branch)
+    return took and row["state"] != "ended"
+
+
+def judge(yard: Yard, branch: str, *, wrote: bool) -> None:
+    """Nothing is left, and what the agent wrote is on its branch and in its salvage; that is put away then."""
+    with suppress(AssertionError):
+        until(lambda: not yard.leaked(), 10.0)
+    assert not yard.leaked()
+    found = [name for name, commit in yard.salvage().items() if _branch(yard, commit) == branch]
+    if wrote:
+        assert yard.git("show", f"{branch}:a.txt") == "committed"
+        assert any(all(_saved(yard, name, path) == what for path, what in LEFT.items()) for name in found), found
+    if branch in yard.branches():
+        assert yard.git("rev-parse", branch) != yard.git("rev-parse", "main"), "a branch without a commit is left"
+        yard.git("branch", "-qD", branch)
+    for name in found:
+        yard.git("update-ref", "-d", f"refs/fleet/salvage/{name}")
+
+
+def _branch(yard: Yard, commit: str) -> str:
+    said: Record = json.loads(yard.git("log", "-1", "--format=%b", commit))
+    return str(said["branch"])
+
+
+def _saved(yard: Yard, name: str, path: str) -> bytes | None:
+    with suppress(subprocess.CalledProcessError):
+        return yard.saved(name, path)
+    return None

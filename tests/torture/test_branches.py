@@ -1,0 +1,51 @@
+"""Begin and end agents on branches, and be killed at every step of it: nothing leaks, and no byte is lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from standins.coders.scratch import Ran
+from standins.crashes import KILLED, PROMPT, WHEN, Crash, at_a_moment, begun, ended, judge, settle
+from standins.witness.scene import LARGE, SEED, scale
+from standins.yard import Yard
+from standins.yard import yard as opened
+
+pytestmark = pytest.mark.tmux
+NEVER = 10_000
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    with opened(tmp_path / "yard") as made:
+        yield made
+
+
+@pytest.mark.parametrize("program", ["git", "tmux"])
+@pytest.mark.parametrize("what", [begun, ended])
+def test_killed_at_a_call(yard: Yard, what: Callable[[Yard, str, Crash], Ran], program: str) -> None:
+    """In large at every call and in every way; in small at some."""
+    assert what(yard, "whole", Crash(program, NEVER, "before")).code == 0
+    calls = len((yard.root / f"crash-{program}-{NEVER}-before" / "count").read_text().splitlines())
+    every = [Crash(program, at, when) for at in range(1, calls + 1) for when in WHEN]
+    for crash in every if LARGE else random.Random(SEED).sample(every, 2):
+        done = what(yard, f"{crash.when}-{crash.at}", crash)
+        assert done.code in (0, KILLED), (crash, done)
+
+
+@pytest.mark.parametrize("what", ["create", "kill"])
+def test_killed_at_any_moment(yard: Yard, what: str) -> None:
+    chance = random.Random(SEED)
+    for n in range(scale(2, 60)):
+        branch, after = f"b{n}", chance.uniform(0.2, 2.0)
+        if what == "create":
+            at_a_moment(yard, ("create", branch, "-p", PROMPT), after)
+            judge(yard, branch, wrote=settle(yard, branch))
+        else:
+            yard.create(branch, PROMPT)
+            at_a_moment(yard, ("kill", "--force", branch), after)
+            settle(yard, branch)
+            judge(yard, branch, wrote=True)
