@@ -562,3 +562,31 @@ def test_whoever_is_killed_at_any_step_leaves_what_the_next_one_mends(main: Path
     assert git(main, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
     left = [str(one) for one in (main.parent / "cut places").rglob("*") if one.name != ".places"]
     assert left == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("replaced", [False, True])
+def test_an_agent_that_removes_its_git_loses_nothing(
+    main: Path, kind: PlaceKind, replaced: bool, tmp_path: Path
+) -> None:
+    place = make(main, kind)
+    (place.path / "new").write_text("new")
+    subprocess.run(["rm", "-rf", str(place.path / ".git")], check=True)
+    if replaced:
+        git(place.path, "init", "-q")
+        commit(place.path, {"inner": "inner"}, "elsewhere")
+    saved = salvage.save(place, "x")
+    assert saved is not None
+    places.remove(place, saved)
+    salvage.restore(find(main), "x", tmp_path / "back")
+    assert (tmp_path / "back/new").read_text() == "new"
+    assert (tmp_path / "back/a.txt").read_text() == "one\n"
+    if replaced:
+        assert (tmp_path / "back/inner").read_text() == "inner"
+        if kind is WORKTREE:
+            assert git(tmp_path / "back", "--git-dir=agent.git", "log", "-1", "--format=%s") == "elsewhere"
+        else:
+            assert (
+                "elsewhere" in [subject for _, subject in salvage.show(find(main), "x").commits]
+                or git(tmp_path / "back", "log", "-1", "--format=%s") == "elsewhere"
+            )

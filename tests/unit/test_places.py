@@ -136,10 +136,11 @@ RUNNING = Attempt("t1.1", "t1", 1, "claude", None, "/x", "me", 0.0)
     [
         (RUNNING, Status.CLOSED, True, True, 10 * LONG, None),
         (OVER, Status.OPEN, True, True, 10 * LONG, None),
-        (OVER, Status.BLOCKED, True, True, 10 * LONG, None),
+        (OVER, Status.BLOCKED, True, True, 60.0, None),
+        (OVER, Status.BLOCKED, True, False, 2 * LONG, "its last attempt ended 14 days ago"),
         (OVER, Status.CLOSED, True, False, 60.0, None),
         (OVER, Status.CLOSED, True, True, 60.0, "its branch is merged"),
-        (OVER, Status.CLOSED, True, False, LONG + 60, "its task ended 7 days ago"),
+        (OVER, Status.CLOSED, True, False, LONG + 60, "its last attempt ended 7 days ago"),
         (OVER, Status.CLOSED, False, False, 60.0, "its directory is gone"),
         (OVER, None, True, False, 60.0, "its task is gone"),
     ],

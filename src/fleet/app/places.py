@@ -83,7 +83,7 @@ def _attempt(desk: Desk, name: str) -> Attempt | None:
         return last
     try:
         return desk.ledger.get(name)
-    except NotFound:
+    except FleetError:
         return None
 
 
@@ -156,7 +156,9 @@ def _judged(desk: Desk, place: Place, attempt: Attempt | None) -> tuple[str | No
 
 def judge(attempt: Attempt, status: Status | None, *, there: bool, merged: bool, ago: float) -> str | None:
     """Why the place of a task may go; None as long as somebody may come back to it."""
-    if attempt.verdict is None or status not in (None, Status.CLOSED):
+    if attempt.verdict is None or status in (Status.OPEN, Status.IN_PROGRESS):
+        return None
+    if status is Status.BLOCKED and ago <= LONG:
         return None
     if not there:
         return "its directory is gone"
@@ -164,7 +166,7 @@ def judge(attempt: Attempt, status: Status | None, *, there: bool, merged: bool,
         return "its branch is merged"
     if status is None:
         return "its task is gone"
-    return f"its task ended {int(ago // 86400)} days ago" if ago > LONG else None
+    return f"its last attempt ended {int(ago // 86400)} days ago" if ago > LONG else None
 
 
 def _orphan(place: Place) -> str | None:

@@ -18,7 +18,7 @@ from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean, nearest
 from fleet.host import files
 from fleet.tracker import Tracker
-from fleet.tracker.plan import Circle, Plan, Planned, form_of, order, problem, read
+from fleet.tracker.plan import NAMES, Circle, Plan, Planned, form_of, order, problem, read
 
 LARGEST = 10 * 1024 * 1024
 SHOWN = 20
@@ -180,4 +180,5 @@ def _said(task: Planned, ids: dict[str, str]) -> dict[str, object]:
     """A task as a file says it, waiting for the ids that others got meanwhile."""
     words = {"title": task.new.title, "description": task.new.description, "priority": task.new.priority}
     after = [ids.get(name, name) for name in task.new.after]
-    return {"id": task.key, **words, "after": after, **asdict(task.spec)}
+    told = {name: value for name, value in asdict(task.spec).items() if name in NAMES}
+    return {"id": task.key, **words, "after": after, **told}

@@ -112,11 +112,6 @@ class Mirror:
         text = self._ask("log", "-z", f"-n{limit}", "--format=%H %s", *span, "--") or ""
         return [(commit, subject) for commit, _, subject in (line.partition(" ") for line in text.split("\0") if line)]
 
-    def ahead(self, base: str, tip: str) -> int | None:
-        """How many commits the tip has on top of the base; None when git could not say."""
-        text = self._ask("rev-list", "--count", f"{base}..{tip}", "--")
-        return int(text) if text and text.strip().isdigit() else None
-
     def changes(self, base: str | None, tip: str) -> list[tuple[str, int, int]]:
         """Each file that differs between base and tip: path, lines added, lines removed."""
         text = self._ask("diff", "-z", "--numstat", "--no-renames", base or EMPTY_TREE, tip, "--") or ""

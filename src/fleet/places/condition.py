@@ -4,44 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fleet.core import FleetError
 from fleet.host import git
+from fleet.host.glance import glance
 from fleet.places.base import Condition, Place
 
-TOGETHER = 4
 MOST = 1_000_000
-
-
-def conditions(places: Sequence[Place]) -> list[Condition]:
-    """The condition of each, in their order."""
-    if len(places) < 2:
-        return [condition(place) for place in places]
-    with ThreadPoolExecutor(min(TOGETHER, len(places))) as pool:
-        return list(pool.map(condition, places))
 
 
 def condition(place: Place) -> Condition:
     """Commits on top of the base, and files that differ from the last commit."""
-    if not place.path.is_dir():
-        return Condition(there=False)
-    found = git.find(place.path)
-    if found is None:
-        return Condition()
-    try:
-        return _look(place, found)
-    except (OSError, FleetError):
-        return Condition()
+    return conditions([place])[0]
 
 
-def _look(place: Place, found: git.Repository) -> Condition:
-    tip = git.head(found).commit
-    with git.mirror(found) as ours:
-        dirty = ours.dirty(tip)
-        ahead = 0 if tip == place.base else ours.ahead(place.base, tip) if tip and place.base else None
-    return Condition(ahead=ahead, changed=None if dirty is None else len(dirty))
+def conditions(places: Sequence[Place]) -> list[Condition]:
+    """The condition of each, in their order; those that git has to be asked about are asked about together."""
+    found = [git.find(place.path) if place.path.is_dir() else None for place in places]
+    trees = [(one, place.base) for one, place in zip(found, places, strict=True) if one is not None]
+    seen = iter(glance(trees) if trees else ())
+    known = [next(seen) if one is not None else None for one in found]
+    return [
+        Condition(there=place.path.is_dir()) if one is None else Condition(ahead=one.ahead, changed=one.changed)
+        for place, one in zip(places, known, strict=True)
+    ]
 
 
 def size(path: Path) -> int | None:

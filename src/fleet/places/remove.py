@@ -41,7 +41,7 @@ def remove(place: Place, saved: Saved | None) -> bool:
 
 
 def _move_away(place: Place, saved: Saved | None, aside: Path, *, made: bool) -> None:
-    if made and (place.path / ".git").exists() and not salvage.is_as_saved(place, saved):
+    if made and not salvage.is_as_saved(place, saved):
         raise FleetError(
             f"something was written in {clean(str(place.path))} after it was saved",
             hint="end what works there, then try again",

@@ -12,10 +12,12 @@ from pathlib import Path
 from fleet.core import FleetError
 from fleet.core.work import PlaceKind
 from fleet.host import files, git, repository
+from fleet.host.git import Repository
 from fleet.host.repository import Entry
 from fleet.places.base import Place
 from fleet.places.paths import Project
 
+REFS = "refs/fleet/salvage/"
 STATE = 4 * 1024 * 1024  # bytes of one of git's own files that are searched for commits
 NOT_THEIRS = ("refs/fleet/", "refs/stash")  # what we keep ourselves, and what a `git stash pop` lets go
 HEX = re.compile(rb"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
@@ -33,6 +35,7 @@ class Finds:
     parents: list[str] = field(default_factory=list)
     head: str | None = None
     staged: bool = False
+    taken: frozenset[str] = frozenset()  # names of what was saved before
     size: int = 0
     mark: str = ""
 
@@ -48,23 +51,44 @@ class Finds:
         return [one.path for one in files if one.changed and one.path not in read]
 
 
-def look(project: Project, place: Place, *, ignored: bool) -> Finds:
-    found = git.find(place.path)
-    if found is None or found.top != place.path:
+def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = False) -> Finds:
+    """Everything that only this place has. For the mark alone, git need not be asked what leads where."""
+    if not place.path.is_dir():
         return Finds()
-    finds = Finds(head=git.head(found).commit)
+    found = _repository(project, place)
+    finds = Finds(head=git.head(found).commit or place.base)
     with repository.workshop(found, project.common / "objects") as shop:
         finds.entries = shop.entries(ignored=ignored)
-        finds.staged = _is_staged(shop, finds)
         finds.named = _named(found, place)
-        finds.parents = own_commits(project, place, finds.named, shop)
+        if not only_mark:
+            finds.staged = _is_staged(shop, finds)
+            refs = repository.refs(project.common, "refs/")
+            finds.parents = unreachable(shop, finds.named, [to for name, to in refs if not name.startswith(NOT_THEIRS)])
+            finds.taken = frozenset(name.removeprefix(REFS) for name, _ in refs if name.startswith(REFS))
     for entry in finds.entries:
         _gather(finds, place.path, entry)
+    if place.path / ".git" != found.own and (place.path / ".git").is_dir():
+        finds.inside += below(place.path, place.path / ".git")  # the agent put a repository of its own in the way
     finds.inside = list(dict.fromkeys(finds.inside))
     _gather_state(finds, found, place)
     finds.empty = _empty(place.path, finds)
     _measure(finds, place.path)
     return finds
+
+
+def _repository(project: Project, place: Place) -> Repository:
+    """Where git keeps what belongs to a place. What the place itself says of that, an agent may have changed."""
+    if place.kind is PlaceKind.WORKTREE:
+        for own, where, _ in repository.linked(project.common):
+            if where == place.path:
+                return Repository(place.path, own, project.common)
+    found = git.find(place.path)
+    if found is not None and found.top == place.path and found.own == place.path / ".git":
+        if place.kind is not PlaceKind.WORKTREE:
+            return found
+    elif place.kind is PlaceKind.INPLACE and found is not None:
+        return found
+    return Repository(place.path, place.path / ".git/gone", project.common)  # there is none: every file is a new one
 
 
 def _is_staged(shop: repository.Workshop, finds: Finds) -> bool:
@@ -205,7 +229,7 @@ def _folders(path: bytes) -> list[bytes]:
 
 def _measure(finds: Finds, top: Path) -> None:
     """How much there is to keep, and a mark of how it stood."""
-    digest = hashlib.sha256(repr((finds.head, finds.staged, sorted(finds.named))).encode())
+    digest = hashlib.sha256(repr((finds.head, sorted(finds.named))).encode())
     for entry in finds.entries:
         digest.update(repr(entry).encode())
     paths = [(path, top / os.fsdecode(path)) for path in finds.inside]
@@ -219,14 +243,9 @@ def _measure(finds: Finds, top: Path) -> None:
     finds.mark = digest.hexdigest()
 
 
-def own_commits(project: Project, place: Place, named: set[str], shop: repository.Workshop) -> list[str]:
-    """The commits that this place knows of and nothing of the user's in the main repository leads to."""
-    refs = repository.refs(project.common, "refs/")
-    return unreachable(shop, named, [commit for name, commit in refs if not name.startswith(NOT_THEIRS)])
-
-
 def unreachable(shop: repository.Workshop, named: set[str], known: list[str]) -> list[str]:
-    if not named:
+    """Those of the named commits that none of the known ones leads to."""
+    if named <= set(known):
         return []
     wanted = "\n".join([*sorted(named), *(f"^{one}" for one in dict.fromkeys(known))]) + "\n"
     done = shop.ask("rev-list", "--ignore-missing", "--stdin", stdin=wanted.encode())

@@ -9,8 +9,7 @@ from fleet.core import NotFound
 from fleet.core.text import clean
 from fleet.host import repository
 from fleet.places.paths import Project
-
-REFS = "refs/fleet/salvage/"
+from fleet.places.salvage.find import REFS
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,8 @@ def _reconnect(own: Path, marker: Path) -> None:
 
 def _inside(to: Path, path: bytes) -> Path:
     """Where a file goes: never outside, whatever the salvage says, and never through a link."""
+    if path.split(b"/")[0].lower() == b".git":
+        path = b"agent" + path  # a repository that the agent put where the place's own was
     at = Path(os.path.normpath(to / os.fsdecode(path)))
     if not at.is_relative_to(to) or at == to or at == to / ".git":
         raise FleetError(f"the salvage has a file that would lie outside: {clean(os.fsdecode(path))}")

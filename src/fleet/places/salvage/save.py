@@ -19,8 +19,7 @@ from fleet.places import clone, record
 from fleet.places.base import Place
 from fleet.places.paths import Project, origin
 from fleet.places.salvage import kept
-from fleet.places.salvage.find import Finds, look
-from fleet.places.salvage.kept import REFS
+from fleet.places.salvage.find import REFS, Finds, look
 from fleet.places.salvage.stream import stream
 
 INCOMING = "refs/fleet/incoming/"
@@ -67,11 +66,15 @@ def _save(place: Place, name: str, ignored: bool, cap: int | None, task: str) ->
         return None
     if cap is not None and finds.size > cap:
         raise TooBig(place, finds.size, cap)
-    before = kept.all(project)
-    for one in before:
+    slug, name = _free_name(name, finds.taken)
+    for one in kept.all(project) if slug != name else ():
         if one.mark == finds.mark and one.path == str(place.path):  # whoever saved it was killed before removing it
             return _saved(one.name, one.commit, finds, ignored=ignored)
-    name = _free_name(name, {one.name for one in before})
+    return _saved(name, _write(project, place, finds, name, task), finds, ignored=ignored)
+
+
+def _write(project: Project, place: Place, finds: Finds, name: str, task: str) -> str:
+    """Make one commit of it all in the main repository; which one."""
     if place.kind is PlaceKind.CLONE:
         _bring(project, place, finds, name)
     pieces = stream(place, finds, (REFS + name).encode(), task)
@@ -81,8 +84,9 @@ def _save(place: Place, name: str, ignored: bool, cap: int | None, task: str) ->
     commit = repository.ref(project.common, REFS + name)
     if commit is None:
         raise FleetError(f"{place.path} was not saved: {clean(done.said, 500)}", hint="fleet salvage list")
-    _drop_incoming(project, name)
-    return _saved(name, commit, finds, ignored=ignored)
+    if place.kind is PlaceKind.CLONE:
+        _drop_incoming(project, name)
+    return commit
 
 
 def _saved(name: str, commit: str, finds: Finds, *, ignored: bool) -> Saved:
@@ -91,18 +95,19 @@ def _saved(name: str, commit: str, finds: Finds, *, ignored: bool) -> Saved:
 
 def is_as_saved(place: Place, saved: Saved | None) -> bool:
     """Whether nothing was written in a place since it was saved, or since there was nothing to save."""
-    finds = look(origin(place), place, ignored=saved is not None and saved.ignored)
-    return finds.is_nothing if saved is None else finds.mark == saved.mark
+    if saved is None:
+        return look(origin(place), place, ignored=False).is_nothing
+    return look(origin(place), place, ignored=saved.ignored, only_mark=True).mark == saved.mark
 
 
-def _free_name(name: str, taken: set[str]) -> str:
-    """The name, or the next one that is free: what was kept before is never replaced."""
+def _free_name(name: str, taken: frozenset[str]) -> tuple[str, str]:
+    """The name, and the next one that is free: what was kept before is never replaced."""
     slug = re.sub(r"\.+", ".", NAME.sub("-", name))[:100].strip("-.").removesuffix(".lock") or "place"
     number, free = 1, slug
     while free in taken:
         number += 1
         free = f"{slug}-{number}"
-    return free
+    return slug, free
 
 
 def _bring(project: Project, place: Place, finds: Finds, name: str) -> None:
@@ -115,6 +120,8 @@ def _bring(project: Project, place: Place, finds: Finds, name: str) -> None:
 
 def _bring_blobs(project: Project, place: Place, finds: Finds) -> None:
     blobs = sorted({entry.blob for entry in finds.entries if entry.blob and entry.mode != "160000"})
+    if not blobs:
+        return
     asked = repository.ask(project.common, "cat-file", "--batch-check", stdin="\n".join(blobs).encode() + b"\n")
     missing = [line.split()[0] for line in asked.out.decode().splitlines() if line.endswith(" missing")]
     if not missing:

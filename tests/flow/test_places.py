@@ -1,0 +1,143 @@
+"""Tasks are worked on in places of their own; what they hold is shown, saved, brought back and cleaned up."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from standins.coders.scratch import Scratch, scratch
+
+FLEET_YAML = """\
+project: {name: places}
+nodes: {only: {endpoint: "http://127.0.0.1:9"}}
+models: {m: {node: only, ollama_model: "demo:7b", litellm_alias: x}}
+agents: {a: {model: m, description: does things}}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Scratch]:
+    with scratch(tmp_path) as made:
+        made.settle("coder=ok", "backoff=0.1s", coders={"ok": {}, "fails": {}})
+        yield made
+
+
+def git(cwd: Path, *args: str) -> str:
+    identity = ("-c", "user.name=person", "-c", "user.email=p@example.invalid")
+    return subprocess.run(["git", *identity, *args], cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def project(home: Scratch) -> Path:
+    """A project with a fleet.yaml and a directory inside."""
+    repo = home.place("project", git=True)
+    (repo / "fleet.yaml").write_text(FLEET_YAML)
+    (repo / "inside").mkdir()
+    (repo / "inside/file").write_text("here\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "second")
+    return repo
+
+
+def test_a_task_of_a_project_is_worked_on_beside_it_and_brought_back_whole(home: Scratch, project: Path) -> None:
+    """One story, because each part of it needs what the one before has left."""
+    before = git(project, "rev-parse", "HEAD")
+    done = home.add("one", cwd=project / "inside")
+    failed = home.add("two", "--coder", "fails", "--attempts", "2", cwd=project)
+    cloned = home.add("three", "--place", "clone", cwd=project)
+    here = home.add("four", "--place", "inplace", "--coder", "fails", "--attempts", "1", cwd=project)
+    home.drain()
+
+    # where each worked
+    shown = home.shown(done)
+    place = Path(shown["row"]["cwd"])
+    assert shown["row"]["branch"] == f"fleet/{done}"
+    assert place.name == "inside"
+    assert place.is_relative_to(home.home / "places")
+    assert shown["history"][0]["repository"] == str(project)
+    text = home.ok("show", done).out
+    assert f"place:     worktree of {project}\nbranch:    fleet/{done}\n" in text
+    assert f"cwd:       {place}\n" in text
+    assert git(project, "show", f"fleet/{done}:inside/work.txt") == f"{done}.1"
+    assert home.receipt(done)["result"]["commits"][0]["subject"] == f"work of {done}.1"
+    assert git(project, "show", f"fleet/{cloned}:work.txt") == f"{cloned}.1", "what a clone committed came back"
+    assert (project / "work.txt").read_text() == f"{here}.1\n"
+    assert git(project, "rev-parse", "main") == before
+    tried = home.shown(failed)["history"]
+    assert len({one["cwd"] for one in tried}) == 1
+    unfinished = Path(tried[0]["cwd"])
+    assert (unfinished / "work.txt").read_text() == f"{failed}.1\n{failed}.2\n", "a retry goes on in the same place"
+
+    # what each has
+    assert f"+{failed}.2\n" in home.ok("diff", failed, cwd=project / "inside").out
+    assert f"+{done}.1\n" in home.ok("diff", f"fleet/{done}", cwd=unfinished).out
+    assert "work.txt | 1 +" in home.ok("diff", f"{cloned}.1", "--stat").out
+    unknown = home.fleet("diff", "nothing", cwd=project)
+    assert (unknown.code, unknown.err.splitlines()[-1]) == (3, "  next: fleet tasks --all")
+
+    # nothing is offered that somebody may come back to
+    assert home.ok("clean", "--places", "--json", cwd=project).json() == {"removed": [], "removable": []}
+    (project / "work.txt").unlink()
+    git(project, "merge", "-q", f"fleet/{done}")
+    offered = home.ok("clean", "--places", cwd=project / "inside")
+    assert "its branch is merged" in offered.out
+    assert offered.err == "remove them with: fleet clean --places --yes\n"
+    assert place.exists()
+    (unfinished / "precious").write_text("precious")
+    cleaned = home.ok("clean", "--places", "--yes", cwd=project).out
+    assert f"removed {place.parent}; nothing to save\n" in cleaned
+    assert not place.exists()
+    assert unfinished.exists()
+    assert git(project, "worktree", "list", "--porcelain").count("worktree ") == 2
+
+
+def test_what_is_saved_is_listed_shown_restored_and_dropped(home: Scratch, project: Path) -> None:
+    task = home.add("one", "--coder", "fails", "--attempts", "1", cwd=project)
+    home.drain()
+    place = Path(home.task(task)["cwd"])
+    (place / "precious").write_text("precious")
+    git(project, "checkout", "-q", "-b", "elsewhere")
+    git(place, "-c", "core.hooksPath=/dev/null", "commit", "-q", "--allow-empty", "-m", "empty")
+    git(project, "merge", "-q", f"fleet/{task}")
+    assert home.ok("clean", "--places", cwd=project).err == "every place is still needed\n", "it may be tried again"
+    home.ok("abort", task)
+    home.ok("clean", "--places", "--yes", cwd=project)
+    assert not place.exists()
+
+    (listed,) = home.ok("salvage", "list", "--json", cwd=project / "inside").json()
+    assert (listed["name"], listed["task"], listed["branch"]) == (task, task, f"fleet/{task}")
+    assert f"fleet/{task}" in home.ok("salvage", "list", cwd=project).out
+    assert "file     precious  8 B" in home.ok("salvage", "show", task, cwd=project).out
+    back = home.root / "back"
+    home.ok("salvage", "restore", task, "--to", back, "--branch", "again", cwd=project)
+    assert ((back / "precious").read_text(), (back / "work.txt").read_text()) == ("precious", f"{task}.1\n")
+    assert git(back, "status", "--porcelain").splitlines() == ["?? precious", "?? work.txt"]
+    again = home.fleet("salvage", "restore", task, "--to", back, cwd=project)
+    assert (again.code, "not written over" in again.err) == (1, True)
+    refused = home.fleet("salvage", "drop", task, cwd=project)
+    assert (refused.code, "2 files" in refused.err) == (130, True)
+    home.ok("salvage", "drop", task, "--yes", cwd=back)
+    assert home.ok("salvage", "list", "--json", cwd=project).json() == []
+    assert home.ok("salvage", "list", cwd=project).err == "nothing was saved here\n"
+
+
+def test_where_there_can_be_no_place_a_task_is_told_why(home: Scratch) -> None:
+    plain = home.place("plain")
+    (plain / "fleet.yaml").write_text(FLEET_YAML)
+    unborn = home.place("unborn", git=True, commit=False)
+    (unborn / "fleet.yaml").write_text(FLEET_YAML)
+    as_it_is = home.add("one", cwd=plain)
+    new = home.add("two", cwd=unborn)
+    asked = home.add("three", "--place", "worktree", "--attempts", "1", cwd=plain)
+    asked_too = home.add("four", "--place", "clone", "--attempts", "1", cwd=unborn)
+    home.drain()
+    rows = home.tasks()
+    assert [rows[name]["state"] for name in (as_it_is, new)] == ["done", "done"]
+    assert (rows[as_it_is]["cwd"], rows[new]["cwd"]) == (str(plain), str(unborn))
+    assert "is in no git repository" in rows[asked]["cause"]
+    assert "has no commit yet" in rows[asked_too]["cause"]
+    outside = home.fleet("salvage", "list", cwd=home.root)
+    assert (outside.code, "is in no git repository" in outside.err) == (3, True)
