@@ -109,7 +109,7 @@ def _parts(schema: Schema, order: Sequence[str]) -> list[str]:
     return [f"## {title}\n\n{part['description']}\n\n{_keys(schema, part)}" for title, part in sections]
 
 
-ORDER = ["project", "gateway", "nodes.NAME", "models.NAME", "agents.NAME", "limits"]
+ORDER = ["project", "gateway", "nodes.NAME", "models.NAME", "agents.NAME", "limits", "workspace"]
 SETTINGS_ORDER = ["limits", "concurrent", "coders.NAME", "accounts.NAME"]
 
 
@@ -122,7 +122,7 @@ def _title(schema: Schema, part: str) -> str:
 
 
 def _keys(schema: Schema, part: Schema) -> str:
-    needed = part.get("required", ())
+    needed = part.get("required") or part.get("anyOf", [{}])[0].get("required", ())
     rows = [
         (f"`{key}`", kind(schema, about), _default(about, key in needed), _meaning(schema, about))
         for key, about in part["properties"].items()
@@ -140,7 +140,9 @@ def _default(about: Schema, needed: bool) -> str:
     if needed:
         return "required"
     value = about.get("default")
-    return "none" if value in (None, [], ()) or isinstance(value, dict) else f"`{value}`"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return "none" if value in (None, "", [], ()) or isinstance(value, dict) else f"`{value}`"
 
 
 def kind(schema: Schema, about: Schema) -> str:
@@ -156,6 +158,8 @@ def kind(schema: Schema, about: Schema) -> str:
             return f"a list of {kind(schema, about['items'])}"
         case "object":
             return "a mapping"
+        case "boolean":
+            return "`true` or `false`"
         case "integer" | "number":
             return ("a whole number" if about["type"] == "integer" else "a number") + _bounds(about)
         case _:

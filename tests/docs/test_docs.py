@@ -14,7 +14,10 @@ import pytest
 import reference
 from fleet.cli import WHERE, program
 from fleet.config import InvalidFleet, load, read
+from fleet.config.fleet_yaml import load_workspace
+from fleet.core import template
 from fleet.core.fleet import Kind
+from fleet.core.workspace import Workspace
 from fleet.gateway.run import child_environment
 from fleet.generate import Change, litellm, target
 from fleet.host.http import Cause
@@ -154,6 +157,17 @@ def test_the_generated_examples_are_what_generate_renders() -> None:
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.text.startswith("# fleet.yaml\n")], ids=str)
 def test_every_fleet_yaml_in_the_pages_is_valid(block: Block) -> None:
     assert read(block.text, Path("fleet.yaml")).warnings == ()
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.text.startswith("workspace:\n")], ids=str)
+def test_every_workspace_in_the_pages_is_valid(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text(block.text)
+    assert load_workspace(tmp_path / "fleet.yaml") != Workspace()
+
+
+def test_the_workspace_guide_explains_every_key_and_template() -> None:
+    explained = set(re.findall(r"`([a-z_{}+]+)`", (GUIDES / "workspace.md").read_text()))
+    assert set(Workspace.__slots__) | {f"{{{name}}}" for name in template.NAMES} <= explained
 
 
 def test_the_errors_in_the_guide_are_those_that_are_printed() -> None:

@@ -542,6 +542,11 @@ def test_our_own_mistakes_exit_70_and_say_so(run: Run, boxes: Start, clean_env: 
     ran = run("generate", env={"PYTHONPATH": str(broken.parent)})
     assert ran.code == 70
     assert "a bug of ours (RuntimeError: oops)" in ran.err
+    assert "Traceback" not in ran.err
+    ran = run("-v", "generate", env={"PYTHONPATH": str(broken.parent)})
+    assert ran.code == 70
+    assert "Traceback" in ran.err
+    assert "a bug of ours (RuntimeError: oops)" in ran.err
 
 
 def test_doctor_finds_a_secret_in_git_and_a_stolen_litellm(

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from fleet import keeper
-from fleet.app.run import find_coder
+from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
 from fleet.core.task import Status
 from fleet.core.work import Attempt, Ending, Verdict

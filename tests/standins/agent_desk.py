@@ -96,6 +96,7 @@ class Desk:
             "ANTHROPIC_AUTH_TOKEN": KEY,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_MAX_RETRIES": "1",
+            "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",  # in a terminal it would fetch plugins
             "DISABLE_AUTOUPDATER": "1",
             "DISABLE_TELEMETRY": "1",
             "OPENCODE_DISABLE_AUTOUPDATE": "1",

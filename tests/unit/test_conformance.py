@@ -13,6 +13,7 @@ from fleet.coders.conformance import CHECKS, Check, check, examine
 from fleet.coders.misfit import flaw
 from fleet.coders.stream import other, strange
 from fleet.core.errors import BadConfig
+from fleet.core.talk import Signal, SignalKind
 from fleet.core.work import Event, EventKind, Usage, Window
 
 CAN_RESUME = Can(resume=True, usage=True)
@@ -130,11 +131,69 @@ class Vague(Good):
         return strange(line)
 
 
+@dataclass
+class GoodTalker(Good):
+    """A coder that keeps the second promise too; those below break it."""
+
+    can: Any = field(default_factory=lambda: replace(CAN_RESUME, talk=True))
+    tells: Any = True
+
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        return Command(("good", f"--hook={' '.join(tell)}", *job.args))
+
+    def pasted(self, prompt: str) -> str:
+        return prompt
+
+    def signals(self, line: bytes) -> Any:
+        return []
+
+    def recall(self, line: bytes) -> Any:
+        return []
+
+
+class Hasty(GoodTalker):
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        return Command((*super().converse(job, tell).argv, job.prompt))
+
+
+class Secretive(GoodTalker):
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        return Command(("good", *job.args))
+
+
+class Headstrong(GoodTalker):
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        return super().converse(replace(job, args=()), tell)
+
+
+class Tidy(GoodTalker):
+    def pasted(self, prompt: str) -> str:
+        return prompt.strip()
+
+
+class Brittle(GoodTalker):
+    def signals(self, line: bytes) -> Any:
+        return [None for word in line.decode().split() if word == "ready"]
+
+
+class Timeless(GoodTalker):
+    def signals(self, line: bytes) -> Any:
+        return [Signal(SignalKind.READY, float("nan"))]
+
+
 @pytest.mark.parametrize(
     ("coder", "name", "words"),
     [
         (Good(context_limit=-1), "tells what it is", "context_limit"),
         (Good(can="all"), "tells what it is", "can must be a Can"),
+        (Good(can=Can(talk=True)), "tells what it is", "who can talk"),
+        (GoodTalker(tells=None), "tells what it is", "who can talk"),
+        (Hasty(), "starts in a terminal if it can talk", "the prompt is part"),
+        (Secretive(), "starts in a terminal if it can talk", "not told where"),
+        (Headstrong(), "starts in a terminal if it can talk", "not the last ones"),
+        (Tidy(), "pastes a prompt whole", "not pasted whole"),
+        (Brittle(), "hears whatever is told", "UnicodeDecodeError"),
+        (Timeless(), "hears whatever is told", "seconds since 1970"),
         (Random(), "makes a command", "differ"),
         (Listed(), "makes a command", "tuple"),
         (OnTheLine(), "keeps a prompt data", "changes the command line"),
@@ -164,6 +223,7 @@ def test_a_broken_promise_is_seen(coder: Good, name: str, words: str) -> None:
     assert not found.passed
     assert words in found.why
     assert check(name, Good(), TRANSCRIPT.splitlines()) == Check(name, True)
+    assert check(name, GoodTalker(), TRANSCRIPT.splitlines()) == Check(name, True)
 
 
 def test_every_check_is_among_those_that_were_seen_to_fail() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fleet.app.tasks import Row
-from fleet.cli.table import COLUMNS, amount, fitting, print_tasks, span
+from fleet.cli.grid import amount, fitting, span
+from fleet.cli.table import COLUMNS, print_tasks
 from fleet.core.work import State
 
 ROW = Row(
@@ -39,9 +40,10 @@ def test_no_line_is_wider_than_the_terminal(rows: list[Row], width: int, capsys:
 
 def test_a_narrow_terminal_does_without_the_least_needed(capsys: pytest.CaptureFixture[str]) -> None:
     def names(width: int | None) -> list[str]:
-        return fitting({name: max(len(name), len(cell(ROW))) for name, _, cell in COLUMNS}, width)
+        widths = {one.name: max(len(one.name), len(one.cell(ROW))) for one in COLUMNS}
+        return [one.name for one in fitting(COLUMNS, widths, width)]
 
-    everything = [name for name, _, _ in COLUMNS]
+    everything = [one.name for one in COLUMNS]
     assert names(None) == everything
     assert names(500) == everything
     assert names(130) == [name for name in everything if name not in ("CWD",)]

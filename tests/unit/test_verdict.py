@@ -138,3 +138,11 @@ def test_failures_in_a_row(endings: list[tuple[Ending | None, Verdict | None]], 
     attempts = [replace(BASE, ending=ending, verdict=verdict) for ending, verdict in endings]
     assert (failures(attempts), lost(attempts)) == (counted, gone)
     assert (failures(replace(one, forgiven=True) for one in attempts), lost([])) == (0, 0), "a person forgave them"
+
+
+def test_an_agent_that_was_told_more_is_taken_up_again_and_not_blamed() -> None:
+    done = Facts(process=EXITED, result=WORK, more=True)
+    assert judge(done).verdict is Verdict.RETRY
+    assert judge(done).ending is Ending.TOLD
+    assert judge(done).retry_after == 0.0
+    assert judge(replace(done, process=replace(EXITED, cause="cancelled"))).verdict is Verdict.CANCELLED

@@ -12,8 +12,8 @@ from pathlib import Path
 from fleet import coders
 from fleet.app.doctor import PROGRAMS
 from fleet.app.home import settings_path
-from fleet.app.run import declared
 from fleet.coders import conformance
+from fleet.coders.known import declared
 from fleet.config import runtime
 from fleet.config.runtime import Runtime
 from fleet.core import FleetError, NotFound, ToolMissing

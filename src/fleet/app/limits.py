@@ -53,7 +53,7 @@ def _listed(
 
 
 def _unkept(runtime: Runtime, limits: Limits, coder: str) -> dict[str, str]:
-    from fleet.app.run import find_coder
+    from fleet.coders.known import find_coder
 
     try:
         return unkept(limits, coder, find_coder(coder, runtime).can)

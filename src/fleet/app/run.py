@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from fleet import coders, tracker
+from fleet import tracker
 from fleet.app.home import SETTINGS, WAKE, ensure_home
-from fleet.config.runtime import Live, Runtime
-from fleet.config.runtime_schema import PromptBy
+from fleet.coders.known import find_coder
+from fleet.config.runtime import Live
 from fleet.core import FleetError, NotFound, Unavailable
 from fleet.engine.base import Engine
 from fleet.evidence.journal import Record
@@ -83,30 +83,6 @@ def supervise(
         asyncio.run(_run(house, mode, database.path(home), lambda code: _leave(farewell, code)))
     finally:
         locks.release(lock)
-
-
-def find_coder(name: str, runtime: Runtime) -> coders.Coder:
-    """The coder of this name: one that runtime.toml declares, one of ours, or one that a package brings."""
-    part = runtime.coders.get(name)
-    return _declared(name, runtime) if part is not None and part.argv else coders.find(name, declared(runtime))
-
-
-def declared(runtime: Runtime) -> dict[str, coders.Coder]:
-    """The coders that runtime.toml makes of settings alone."""
-    return {name: _declared(name, runtime) for name in runtime.coders if runtime.coders[name].argv}
-
-
-def _declared(name: str, runtime: Runtime) -> coders.Coder:
-    from fleet.coders.acp import Acp
-    from fleet.coders.command import Declared
-
-    part = runtime.coders[name]
-    if part.prompt is PromptBy.ACP:
-        return Acp(name, part.argv or (), part.permissions.value, part.context_limit)
-    return Declared(
-        name=name, argv=part.argv or (), prompt=part.prompt.value, events=part.events.value,
-        model_flag=part.model_flag, resume_flag=part.resume_flag, context_limit=part.context_limit,
-    )  # fmt: skip
 
 
 async def _run(house: House, mode: Mode, file: Path, leave: Callable[[int], None]) -> None:

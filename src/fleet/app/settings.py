@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.app.home import ensure_home, settings_path, wake
+from fleet.app.home import SETTINGS, ensure_home, settings_path, wake
 from fleet.config import runtime, settings, toml
-from fleet.config.problems import InvalidFile, listed
+from fleet.config.limits import project_file
+from fleet.config.problems import InvalidFile, Problem, listed
 from fleet.config.runtime_schema import RuntimeFile
-from fleet.core import BadConfig, FleetError
+from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.text import clean
 from fleet.host import files, locks
 
@@ -48,6 +50,23 @@ def show() -> list[Shown]:
     ]
 
 
+def show_project(cwd: Path) -> list[Shown]:
+    """How the project of a directory wants its places; nothing when it has no fleet.yaml."""
+    path = project_file(cwd)
+    if path is None:
+        return []
+    from fleet.config.workspace import values
+
+    return [
+        Shown(
+            settings.name(one.key),
+            settings.shown(one.key, one.value),
+            f"{path.name}:{one.line}" if one.line else "default",
+        )
+        for one in values(path)
+    ]
+
+
 def _origin(path: Path, key: settings.Key, given: Mapping[settings.Key, object], places: toml.Places) -> str:
     if key not in given:
         return "default"
@@ -66,11 +85,26 @@ def validate() -> Path:
     return path
 
 
+def validate_project(cwd: Path) -> Path | None:
+    """The path of the project's fleet.yaml, when there is one and it is valid; every problem of it otherwise."""
+    path = project_file(cwd)
+    if path is not None:
+        from fleet.config.fleet_yaml import check, text_of
+
+        check(text_of(path), path)
+    return path
+
+
 def problems(invalid: BadConfig) -> list[dict[str, object]]:
     """What is wrong with the file, as data."""
     if not isinstance(invalid, InvalidFile):
         return [{"line": None, "path": [], "message": invalid.message}]
-    return [{"line": p.place.line, "path": list(p.path), "message": p.message} for p in invalid.problems]
+    return [_problem(invalid.path, problem) for problem in invalid.problems]
+
+
+def _problem(path: Path, problem: Problem) -> dict[str, object]:
+    said: dict[str, object] = {"line": problem.place.line, "path": list(problem.path), "message": problem.message}
+    return said if path.name == SETTINGS else {"file": str(path), "column": problem.place.column} | said
 
 
 def change(assignments: Sequence[str]) -> list[Difference]:
@@ -125,6 +159,25 @@ def replace(before: bytes, text: str) -> None:
             raise FleetError("the settings were changed by somebody else meanwhile, and nothing was written")
         _write(settings_path(), text)
     wake(home)
+
+
+def project_draft(cwd: Path) -> tuple[Path, bytes]:
+    """What an editor begins with: the project's fleet.yaml, which must be there."""
+    path = project_file(cwd)
+    if path is None:
+        raise NotFound("this project has no fleet.yaml", hint="fleet init")
+    return path, files.read(path, follow=True) or b""
+
+
+def replace_project(path: Path, before: bytes, text: str) -> None:
+    """Put an edited text in place of a fleet.yaml when it is valid, unless somebody else changed that meanwhile."""
+    from fleet.config.fleet_yaml import check
+
+    check(text, path)
+    if files.read(path, follow=True) != before:
+        raise FleetError(f"{path} was changed by somebody else meanwhile, and nothing was written")
+    real = path.resolve()
+    files.write(real, text.encode(), stat.S_IMODE(real.stat().st_mode))
 
 
 def _write(path: Path, text: str) -> None:

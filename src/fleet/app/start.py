@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet import nodes
-from fleet.app import settings
+from fleet.app import kinds, legacy, settings
 from fleet.app.home import ensure_home, settings_path
+from fleet.app.legacy import Legacy
 from fleet.config import json_schema, read, runtime
+from fleet.config.limits import candidates
 from fleet.config.runtime_schema import TrackerName
 from fleet.core import FleetError, ToolMissing
 from fleet.core.fleet import Kind, Node
@@ -53,12 +55,16 @@ ROLES: dict[str, dict[str, object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """A fleet.yaml that was written, or one that was there and kept."""
+    """A fleet.yaml that was written, or one that was there and kept; `workspace` is what it says, or should."""
 
     path: Path
     is_new: bool
     found: tuple[nodes.Found, ...] = ()
     placeholder: bool = False
+    kind: str | None = None
+    workspace: Mapping[str, object] = field(default_factory=dict)
+    migrated: Legacy | None = None
+    missing: str = ""  # what to add to one that was kept, as text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +77,22 @@ class Begun:
     starter: Starter | None
 
 
-def init(output: Path, *, force: bool, home_only: bool = False, tracker: str | None = None) -> Begun:
+def init(
+    output: Path | None = None,
+    *,
+    force: bool,
+    home_only: bool = False,
+    tracker: str | None = None,
+    kind: str | None = None,
+    migrate: bool = False,
+) -> Begun:
     """Make the home and a starter. What exists is kept; --force replaces a fleet.yaml, and never runtime.toml."""
+    output = output or _usual_place()
     if not home_only and output.is_dir():
         raise FleetError(f"{output} is a directory", hint="fleet init --output DIR/fleet.yaml")
     if tracker == TrackerName.BEADS:
         _need_bd()
+    old = legacy.read(Path.home(), output.absolute().parent) if migrate and not home_only else None
     home_is_new = not os.path.lexists(settings_path())
     home = ensure_home()
     if tracker:
@@ -84,7 +100,7 @@ def init(output: Path, *, force: bool, home_only: bool = False, tracker: str | N
     used = str(
         runtime.read(settings_path()).tracker
     )  # settings that are wrong are named before anything is built on them
-    starter = None if home_only else _starter(output, force=force)
+    starter = None if home_only else _starter(output, force, kind or kinds.detect(output.absolute().parent), old)
     return Begun(home, home_is_new, used, starter)
 
 
@@ -106,23 +122,54 @@ def _use(tracker: str, home: Path) -> None:
     settings.change([f"tracker={tracker}"])
 
 
-def _starter(output: Path, *, force: bool) -> Starter:
+def _usual_place() -> Path:
+    """The fleet.yaml here or above; else where one belongs, at the top of the repository."""
+    places = list(candidates(Path.cwd()))
+    found = next((path for path in places if os.path.lexists(path)), None)
+    is_top = os.path.lexists(places[-1].with_name(".git"))
+    return Path(os.path.relpath(found or (places[-1] if is_top else places[0])))
+
+
+def _starter(output: Path, force: bool, kind: str | None, old: Legacy | None) -> Starter:
+    workspace = kinds.workspace(kind, output.absolute().parent) if kind else {}
+    workspace |= old.workspace if old else {}
     if os.path.lexists(output) and not force:
-        return Starter(output, is_new=False)
+        return _kept(output, kind, workspace, old)
     found = nodes.find(nodes.usual_places())
     chosen = nodes.pair(found)
-    text = render(output.resolve().parent.name, chosen)
+    name = (old and old.name) or output.resolve().parent.name
+    text = render(name, chosen, workspace)
     read(text, output)  # a starter that does not validate is our bug, and must not be written
     own = files.own_dir(output.parent)
     files.write(own / SCHEMA, (json.dumps(json_schema(), indent=2) + "\n").encode())
     if force:
         files.write(output, text.encode())
     elif not files.create(output, text.encode()):
-        return Starter(output, is_new=False)
-    return Starter(output, True, tuple(found), chosen is None)
+        return _kept(output, kind, workspace, old)
+    return Starter(output, True, tuple(found), chosen is None, kind, workspace, old)
 
 
-def render(project: str, chosen: nodes.Pair | None) -> str:
+def _kept(output: Path, kind: str | None, workspace: Mapping[str, object], old: Legacy | None) -> Starter:
+    """A file that stays as it is, and what of the old settings it does not say yet."""
+    missing = ""
+    if old and old.workspace:
+        says = settings_of(output)
+        lacking = {key: value for key, value in old.workspace.items() if says.get(key) != value}
+        missing = dump_for_people({"workspace": lacking}) if lacking else ""
+    return Starter(output, is_new=False, kind=kind, workspace=workspace, migrated=old, missing=missing)
+
+
+def settings_of(path: Path) -> dict[str, object]:
+    """What the workspace of a fleet.yaml says, as it is written there; nothing when it cannot be read."""
+    from fleet.config.document import parse
+    from fleet.config.fleet_yaml import text_of
+
+    value = parse(text_of(path)).value
+    said = value.get("workspace") if isinstance(value, dict) else None
+    return said if isinstance(said, dict) else {}
+
+
+def render(project: str, chosen: nodes.Pair | None, workspace: Mapping[str, object] | None = None) -> str:
     """The text of the starter; with a clear placeholder when no model was found."""
     head = f"# yaml-language-server: $schema={files.OWN}/{SCHEMA}\n"
     head += "# Which model on which machine each agent role thinks with.\n"
@@ -135,7 +182,10 @@ def render(project: str, chosen: nodes.Pair | None) -> str:
         chosen = nodes.Pair(
             (local, nodes.ServedModel("qwen2.5-coder:7b")), (local, nodes.ServedModel("qwen2.5-coder:32b"))
         )
-    return head + dump_for_people(_document(project, chosen))
+    document = _document(project, chosen)
+    if workspace:
+        document["workspace"] = dict(workspace)
+    return head + dump_for_people(document)
 
 
 def _document(project: str, chosen: nodes.Pair) -> dict[str, object]:

@@ -16,7 +16,7 @@ from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.app.limits import Allowed, allowed
 from fleet.config import runtime as settings
 from fleet.core import BadConfig, FleetError, NotFound
-from fleet.core.state import tell
+from fleet.core.state import Told, tell
 from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, State
 from fleet.evidence.ledger import Ledger
@@ -143,7 +143,7 @@ def _waiting(desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], no
             last = lasts.get(task.id)
             yield Candidate(task, choice.coder, choice.model, last, cwd=where(spec), account=choice.account)
 
-    running = [attempt for attempt in lasts.values() if attempt.verdict is None]
+    running = [attempt for attempt in lasts.values() if attempt.verdict is None and not attempt.interactive]
     found = admit(candidates(), running, rules(desk.home, desk.runtime, now), now)
     most = desk.runtime.max_concurrent
     full = f"waits for a slot: {len(running)} of {most} run" if len(running) >= most else ""
@@ -183,6 +183,8 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         artifacts = desk.home / "tasks" / task.id / "artifacts"
         last = replace(running, asking=questions.waiting(artifacts, running.asked_before))
     told = tell(task, last, alive=alive, supervised=supervised)
+    if running is not None and running.interactive:
+        told = _in_terminal(desk, running)
     runs = _runs_with(desk, task, last, told.state)
     seen = last or NEVER
     return Row(
@@ -210,6 +212,15 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         peak_context_pct=seen.context_share,
         session=seen.session,
     )
+
+
+def _in_terminal(desk: Desk, attempt: Attempt) -> Told:
+    """The state of an attempt that a person began."""
+    from fleet.batches.look import tell
+    from fleet.coders.known import find_coder  # what nobody pays for who has none of those
+    from fleet.supervisor.heard import talker
+
+    return tell(attempt, attempt_directory(desk.home, attempt), talker(find_coder, desk.runtime, attempt))[0]
 
 
 def _is_alive(directory: Path) -> bool:
@@ -245,6 +256,11 @@ def abort(desk: Desk, name: str) -> Task:
     last = desk.ledger.last_of([task.id]).get(task.id)
     if task.status is Status.CLOSED and (last is None or last.verdict is not None):
         raise FleetError(f"{task.id} is closed already: {task.reason or 'done'}", hint=f"fleet show {task.id}")
+    if last is not None and last.interactive and last.verdict is None:
+        from fleet.app.agents import stop
+
+        stop(last)
+        return desk.tracker.get(task.id)
     desk.tracker.close(task.id, f"{CANCELLED}: by hand")
     wake(desk.home)
     _end_agent(desk, task.id)
@@ -300,6 +316,10 @@ def retry(desk: Desk, name: str) -> Task:
     """Open a task again, with its failures forgotten."""
     task = desk.tracker.get(task_id(name))
     last = desk.ledger.last_of([task.id]).get(task.id)
+    if last is not None and last.interactive:
+        raise FleetError(
+            f"{task.id} was begun in a terminal, and is not handed out", hint=f"fleet create {last.branch}"
+        )
     if last is not None and last.verdict is None:
         raise FleetError(f"{task.id} is being worked on (attempt {last.number})", hint=f"fleet abort {task.id}")
     desk.ledger.forgive(task.id)

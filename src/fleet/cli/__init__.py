@@ -21,6 +21,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("fleet.cli.demonstration", "Run a handful of tasks in a scratch repository; nothing is kept."),
         "config": ("fleet.cli.config", "Show and change this machine's settings (show, set, edit, validate)."),
         "doctor": ("fleet.cli.start", "Check everything, and say how to mend what is wrong."),
+        "update": ("fleet.cli.update", "Bring the newest version, by the tool that installed this one."),
     },
     "Tasks": {
         "add": ("fleet.cli.tasks", "Put a task in the queue, or a whole plan."),
@@ -42,13 +43,25 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "log": ("fleet.cli.run", "Print the supervisor's log."),
         "bd": ("fleet.cli.beads", "Call bd in the home, for tasks that beads keeps."),
     },
+    "Agents": {
+        "create": ("fleet.cli.agents", "Begin an agent on a branch, in a place and a terminal of its own."),
+        "fanout": ("fleet.cli.agents", "Tell several agents the same, each on a branch of its own."),
+        "multi": ("fleet.cli.agents", "Tell several agents different things, each on a branch of its own."),
+        "list": ("fleet.cli.listing", "Show every agent on a branch, and what it does."),
+        "prompt": ("fleet.cli.agents", "Say something to an agent, and see that it was taken."),
+        "attach": ("fleet.cli.agents", "Look at an agent's terminal, and type there."),
+        "logs": ("fleet.cli.agents", "Print the last lines of an agent's terminal."),
+        "kill": ("fleet.cli.agents", "End agents, and remove their places after these were saved."),
+        "diff": ("fleet.cli.places", "Show what an attempt's place has against what it began from."),
+        "salvage": ("fleet.cli.places", "What was saved of places that are gone (list, show, restore, drop)."),
+    },
     "Models": {
         "validate": ("fleet.cli.models", "Check fleet.yaml."),
         "discover": ("fleet.cli.models", "Ask every node which models it has."),
         "generate": ("fleet.cli.files", "Write the files that LiteLLM and the agent CLIs read."),
         "warmup": ("fleet.cli.models", "Load the models before the first request does."),
         "status": ("fleet.cli.models", "Show nodes, loaded models and which agent thinks where."),
-        "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote."),
+        "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote; or places (--places)."),
         "gateway": ("fleet.cli.gateway", "Start, stop and look at the gateway (up, down, status)."),
     },
     "Extend": {
@@ -57,6 +70,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "plugins": ("fleet.cli.assist", "Write plugin marketplaces for Claude Code and Codex (install)."),
     },
 }
+DEBUG = ("FLEET_DEBUG", "AI_FLEET_DEBUG")
 WHERE = {name: place for group in COMMANDS.values() for name, place in group.items()}
 
 
@@ -91,8 +105,21 @@ class Commands(click.Group):
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="fleet")
-def program() -> None:
+@click.option(
+    "--verbose", "-v", is_flag=True, help="Say on stderr which programs are run. FLEET_DEBUG=1 does the same."
+)
+def program(verbose: bool) -> None:
     """Run a fleet of coding agents on your own machines and models."""
+    if verbose:
+        os.environ[DEBUG[0]] = "1"  # for what we start in the background, too
+    if _is_loud():
+        from fleet.host.run import listen
+
+        listen(lambda line: click.echo(f"+ {line}", err=True))
+
+
+def _is_loud() -> bool:
+    return any(os.environ.get(name, "0") not in ("", "0") for name in DEBUG)
 
 
 def main(args: list[str] | None = None) -> int:
@@ -167,8 +194,10 @@ def _damaged(problem: EOFError) -> Exception:
 
 
 def _confess(problem: Exception) -> int:
-    if os.environ.get("FLEET_DEBUG"):
-        raise problem
+    if _is_loud():
+        from traceback import print_exception
+
+        print_exception(problem)
     click.echo(f"fleet: this is a bug of ours ({type(problem).__name__}: {problem}).", err=True)
     click.echo("  next: run it again with FLEET_DEBUG=1 and send us what it prints", err=True)
     return 70

@@ -1,9 +1,11 @@
-"""config show, set, edit, validate."""
+"""config show, set, edit, validate; and the options that mean the same for a project."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import click
 
@@ -12,9 +14,26 @@ from fleet.core import BadConfig, NotFound
 from fleet.core.text import clean
 
 
-@click.group()
-def config() -> None:
-    """Show and change this machine's settings, $FLEET_HOME/runtime.toml."""
+@click.group(invoke_without_command=True)
+@click.option("--edit", "wanted", flag_value="edit", help="Open the project's fleet.yaml in $EDITOR.")
+@click.option("--validate", "wanted", flag_value="validate", help="Check the settings and the project's fleet.yaml.")
+@click.option("--show-origin", "wanted", flag_value="origin", help="Say where each value comes from.")
+@json_option
+@click.pass_context
+def config(ctx: click.Context, wanted: str | None, as_json: bool) -> None:
+    """Show and change this machine's settings, $FLEET_HOME/runtime.toml.
+
+    Without a command, every value in force: of this machine, and of the project, from the workspace in its fleet.yaml.
+    """
+    if ctx.invoked_subcommand is not None:
+        if wanted or as_json:
+            raise click.UsageError(f"options go after {ctx.invoked_subcommand}", ctx)
+    elif wanted == "edit":
+        _edit_project()
+    elif wanted == "validate":
+        _validate(as_json, project=True)
+    else:
+        _show(origin=wanted == "origin", as_json=as_json)
 
 
 @config.command()
@@ -22,13 +41,19 @@ def config() -> None:
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
 @json_option
 def show(raw: bool, origin: bool, as_json: bool) -> None:
-    """Print every setting in force, as key = value."""
+    """Print every setting in force, as key = value; in a project, those of its workspace too."""
     from fleet.app import settings
 
     if raw:
         _print_raw(settings.raw())
-        return
-    shown = settings.show()
+    else:
+        _show(origin=origin, as_json=as_json)
+
+
+def _show(*, origin: bool, as_json: bool) -> None:
+    from fleet.app import settings
+
+    shown = [*settings.show(), *settings.show_project(Path.cwd())]
     if as_json:
         both = {one.key: {"value": one.value, "origin": one.origin} for one in shown}
         data(both if origin else {one.key: one.value for one in shown})
@@ -75,15 +100,26 @@ def edit() -> None:
     from fleet.app import settings
 
     before = settings.draft()
+    _edit(before, ".toml", lambda text: settings.replace(before, text))
+
+
+def _edit_project() -> None:
+    from fleet.app import settings
+
+    path, before = settings.project_draft(Path.cwd())
+    _edit(before, ".yaml", lambda text: settings.replace_project(path, before, text))
+
+
+def _edit(before: bytes, extension: str, replace: Callable[[str], None]) -> None:
     text = start = before.decode(errors="replace")
     while True:
-        edited = click.edit(text, extension=".toml")
+        edited = click.edit(text, extension=extension)
         if edited in (None, start):
             talk("nothing was changed")
             return
         text = edited or ""
         try:
-            settings.replace(before, text)
+            replace(text)
             return
         except BadConfig as problem:
             if not _again(problem):
@@ -102,16 +138,24 @@ def _again(problem: BadConfig) -> bool:
 @json_option
 def validate(as_json: bool) -> None:
     """Check the settings. Reports every problem at once."""
+    _validate(as_json, project=False)
+
+
+def _validate(as_json: bool, *, project: bool) -> None:
     from fleet.app import settings
 
-    try:
-        path = settings.validate()
-    except BadConfig as invalid:
-        if not as_json:
-            raise
-        data({"valid": False, "problems": settings.problems(invalid)})
-        raise click.exceptions.Exit(invalid.exit_code) from None
+    asked: list[Callable[[], Path | None]] = [settings.validate, lambda: settings.validate_project(Path.cwd())]
+    wrong: list[BadConfig] = []
+    for ask in asked[: 2 if project else 1]:
+        try:
+            path = ask()
+        except BadConfig as invalid:
+            wrong.append(invalid)
+        else:
+            if path and not as_json:
+                click.echo(f"{path} is valid.")
     if as_json:
-        data({"valid": True, "problems": []})
-    else:
-        click.echo(f"{path} is valid.")
+        data({"valid": not wrong, "problems": [one for invalid in wrong for one in settings.problems(invalid)]})
+        raise click.exceptions.Exit(wrong[0].exit_code if wrong else 0)
+    if wrong:
+        raise BadConfig("\n".join(invalid.message for invalid in wrong), wrong[0].hint)

@@ -51,7 +51,8 @@ def _show_work(coder: str, as_json: bool) -> None:
 
 
 def _drawer(refresh: Any) -> Any:
-    from fleet.cli.table import print_tasks, terminal_width
+    from fleet.cli.grid import terminal_width
+    from fleet.cli.table import print_tasks
 
     def draw(rows: list[Row]) -> None:
         refresh()
@@ -61,7 +62,8 @@ def _drawer(refresh: Any) -> Any:
 
 
 def _summarize(shown: Shown) -> None:
-    from fleet.cli.table import print_tasks, terminal_width
+    from fleet.cli.grid import terminal_width
+    from fleet.cli.table import print_tasks
 
     print_tasks(shown.tasks, terminal_width())
     click.echo("\nThe repository now:")

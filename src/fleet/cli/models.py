@@ -64,12 +64,13 @@ def open_fleet(config: Path) -> Fleet:
 def validate(config: Path, as_json: bool, schema: bool) -> None:
     """Check fleet.yaml: its shape, its names and its references. Reports every problem at once."""
     from fleet.config import InvalidFleet, json_schema
+    from fleet.config.fleet_yaml import check, text_of
 
     if schema:
         click.echo(json.dumps(json_schema(), indent=2))
         return
     try:
-        loaded = load(config)
+        checked = check(text_of(config), config)
     except InvalidFleet as invalid:
         if not as_json:
             raise
@@ -80,11 +81,11 @@ def validate(config: Path, as_json: bool, schema: bool) -> None:
         data({"valid": False, "file": str(config), "problems": problems})
         raise click.exceptions.Exit(invalid.exit_code) from None
     if as_json:
-        data({"valid": True, "file": str(config), "problems": [], "warnings": loaded.warnings})
+        data({"valid": True, "file": str(config), "problems": [], "warnings": checked.warnings})
         return
-    for warning in loaded.warnings:
+    for warning in checked.warnings:
         warn(warning)
-    click.echo(f"{config} is valid.")
+    click.echo(f"{config} is valid{', for tasks alone: it names no models' if checked.for_tasks else ''}.")
 
 
 @click.command()

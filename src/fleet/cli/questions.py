@@ -37,7 +37,7 @@ def questions(as_json: bool) -> None:
 
 
 def _print(one: Open) -> None:
-    from fleet.cli.table import span
+    from fleet.cli.grid import span
 
     since = span(None if one.since is None else max(0.0, time.time() - one.since))
     who = "its agent waits" if one.waiting else "its agent has ended"

@@ -153,7 +153,8 @@ def _drawing(refresh: Callable[[], None]) -> Iterator[None]:
 
 def _draw(refresh: Callable[[], None], over: threading.Event) -> None:
     from fleet.app.tasks import Desk, rows
-    from fleet.cli.table import print_live, terminal_height, terminal_width
+    from fleet.cli.grid import terminal_height, terminal_width
+    from fleet.cli.table import print_live
     from fleet.core import FleetError
 
     while not over.is_set():

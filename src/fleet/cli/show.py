@@ -5,6 +5,7 @@ Data goes to stdout, talk to stderr; colours only on a terminal.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -14,12 +15,26 @@ import click
 
 from fleet.core.text import clean
 
+FLEET_YAML = Path("fleet.yaml")
+
+
+def _found(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """The file that was named; else the one here, or the nearest above, up to the top of the repository."""
+    if value != FLEET_YAML or os.path.lexists(value):
+        return value
+    from fleet.config.limits import candidates
+
+    found = next((path for path in candidates(Path.cwd()) if os.path.lexists(path)), None)
+    return Path(os.path.relpath(found)) if found else value
+
+
 config_option = click.option(
     "--config",
     "-c",
     type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("fleet.yaml"),
-    show_default=True,
+    default=FLEET_YAML,
+    show_default="fleet.yaml, here or above",
+    callback=_found,
     help="The fleet file.",
 )
 out_option = click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fleet.cli.models import timeout_option
-from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk
+from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk, warn
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ HEALTH = {"ok": GOOD, "note": MEH, "wrong": BAD, "unknown": MEH}
     "--output",
     "-o",
     type=click.Path(path_type=Path),
-    default=Path("fleet.yaml"),
-    show_default=True,
+    show_default="fleet.yaml, at the top of the repository",
     help="Where to write it.",
 )
 @click.option("--home-only", is_flag=True, help="Make the home and no fleet.yaml.")
@@ -34,21 +33,45 @@ HEALTH = {"ok": GOOD, "note": MEH, "wrong": BAD, "unknown": MEH}
     type=click.Choice(["local", "beads"]),
     help="Where tasks are written down. Changes the settings; tasks of the other tracker stay there.",
 )
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["rails", "node", "python", "go", "rust"]),
+    help="What kind of project it is, for the workspace.  [default: as its files say]",
+)
+@click.option(
+    "--migrate-legacy", "migrate", is_flag=True, help="Take over the settings of ai-fleet; they stay as they are."
+)
 @json_option
-def init(force: bool, output: Path, home_only: bool, tracker: str | None, as_json: bool) -> None:
+def init(
+    force: bool,
+    output: Path | None,
+    home_only: bool,
+    tracker: str | None,
+    kind: str | None,
+    migrate: bool,
+    as_json: bool,
+) -> None:
     """Make the home, and a fleet.yaml that fits this machine. What exists is kept.
 
     The home is $FLEET_HOME, ~/.fleet by default: this machine's settings, its tasks and its logs.
 
     For fleet.yaml it looks for Ollama, LM Studio, llama.cpp and vLLM on their usual ports, gives the smallest model to
-    the planner and the summarizer and the biggest to the implementer and the reviewer.
+    the planner and the summarizer and the biggest to the implementer and the reviewer. Into its workspace it writes
+    which files a new place needs, and the commands that set one up, from what the project shows.
     """
     from fleet.app.start import init as begin
 
-    begun = begin(output, force=force, home_only=home_only, tracker=tracker)
+    begun = begin(output, force=force, home_only=home_only, tracker=tracker, kind=kind, migrate=migrate)
     if as_json:
         data(_begun(begun))
-        return
+    else:
+        _show_begun(begun, tracker)
+    if begun.starter and begun.starter.missing:
+        raise click.exceptions.Exit(1)
+
+
+def _show_begun(begun: Begun, tracker: str | None) -> None:
     click.echo(
         f"{'Created' if begun.home_is_new else 'Kept'} {begun.home}{'' if begun.home_is_new else ' (as it was)'}"
     )
@@ -67,8 +90,11 @@ def _begun(begun: Begun) -> dict[str, object]:
         "created": starter.path if starter and starter.is_new else None,
         "kept": starter.path if starter and not starter.is_new else None,
     }
+    if starter and starter.migrated:
+        made |= {"read": starter.migrated.files, "left_out": starter.migrated.left, "to_add": starter.missing or None}
     if starter is None or not starter.is_new:
         return made
+    made |= {"type": starter.kind, "workspace": starter.workspace}
     found = {place.node.name: [model.name for model in place.models] for place in starter.found}
     return made | {"found": found, "placeholder": starter.placeholder}
 
@@ -76,14 +102,31 @@ def _begun(begun: Begun) -> dict[str, object]:
 def _show_starter(starter: Starter) -> None:
     if not starter.is_new:
         click.echo(f"Kept {starter.path} (as it was)")
+        _show_migrated(starter)
         return
     click.echo(f"Created {starter.path}")
+    _show_migrated(starter)
+    if starter.workspace:
+        kind = starter.kind or "as before"
+        talk(f"  its workspace says how a new place is set up ({kind}): look at the commands before you use it")
     for place in starter.found:
         names = ", ".join(model.name for model in place.models) or "no model yet"
         talk(f"  found {place.node.kind} on {place.node.endpoint}: {names}")
     if starter.placeholder:
         talk("  no model was found on this machine, so the file holds placeholders")
     talk("\nEdit it with your node addresses, then run:\n  fleet discover\n  fleet generate")
+
+
+def _show_migrated(starter: Starter) -> None:
+    if starter.migrated is None:
+        return
+    for path in starter.migrated.files:
+        talk(f"  read {path}, which stays as it is")
+    for why in starter.migrated.left:
+        warn(f"not taken over: {clean(why, 2000)}")
+    if starter.missing:
+        talk(f"\n{starter.path} does not say all of it. Add this, or start anew with --force:\n")
+        click.echo(starter.missing, nl=False)
 
 
 @click.command()

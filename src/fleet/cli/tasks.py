@@ -35,6 +35,9 @@ MOST_TEXT = 10 * 1024 * 1024
 @click.option("--coder", help="The agent CLI for this task.")
 @click.option("--model", help="The model for this task.")
 @click.option("--account", help="The coder's account for this task, and no other.")
+@click.option(
+    "--place", type=click.Choice(["inplace", "worktree", "clone"]), help="Where: here, or in a copy of its own."
+)
 @click.option("--check", metavar="CMD", help="A shell command that must exit 0 before the task counts as done.")
 @click.option("--timeout", metavar="TIME", help="Wall time of one attempt, such as 30m.")
 @click.option("--attempts", type=click.IntRange(1, 100), help="How often it is tried.")
@@ -47,7 +50,7 @@ def add(
     title: str | None, file: str | None, form: str | None, dry_run: bool,
     description: str, priority: int, after: tuple[str, ...], cwd: Path | None, coder: str | None,
     model: str | None, account: str | None, check: str | None, timeout: str | None, attempts: int | None,
-    output: str | None, silence: str | None, tokens: str | None, cost: str | None, as_json: bool,
+    output: str | None, silence: str | None, tokens: str | None, cost: str | None, place: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Put one task in the queue, or all of a file. It is worked on where you are now, unless --cwd says otherwise."""
     from fleet.app.add import add as put
@@ -57,6 +60,7 @@ def add(
         cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=check,
         account=account, timeout=_seconds(timeout), attempts=attempts, output=_size(output),
         silence=_limit("silence", silence), tokens=_whole(_limit("tokens", tokens)), cost=_limit("cost", cost),
+        place=place,
     )  # fmt: skip
     if title is None or file is not None or form is not None or dry_run:
         from fleet.cli.plan import add_file
@@ -136,7 +140,8 @@ def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> No
     A coder or model in bold was asked for by the task itself; a dim one is inherited.
     """
     from fleet.app.tasks import rows
-    from fleet.cli.table import print_live, print_tasks, terminal_height, terminal_width
+    from fleet.cli.grid import terminal_height, terminal_width
+    from fleet.cli.table import print_live, print_tasks
 
     desk = open_desk()
 
@@ -192,7 +197,7 @@ def show(id: str, as_json: bool) -> None:
 
 
 def _print(shown: Shown) -> None:
-    from fleet.cli.table import clock, span
+    from fleet.cli.grid import clock, span
 
     row = shown.row
     coder = row.coder + ("" if row.own_coder else "  (default)")
@@ -201,7 +206,8 @@ def _print(shown: Shown) -> None:
         ("id", row.id), ("title", row.title), ("state", row.state.value), ("cause", row.cause),
         ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
         ("account", (shown.spec.account if shown.spec else None) or ""),
-        ("priority", str(row.priority)), ("branch", row.branch or ""), ("waits for", ", ".join(row.waits_for)),
+        ("priority", str(row.priority)), ("place", _place(shown)), ("branch", row.branch or ""),
+        ("waits for", ", ".join(row.waits_for)),
         ("check", (shown.spec.check if shown.spec else None) or ""), *_limits(shown), ("notes", shown.notes),
     ]  # fmt: skip
     for name, value in facts:
@@ -219,6 +225,14 @@ def _print(shown: Shown) -> None:
         line = f"attempt {attempt.number}  {who}  {ending}"
         cause = "; ".join(clean(said, 2000) for said in (attempt.cause, _handover(attempt)) if said)
         click.echo(("\n" if attempt.number == 1 else "") + line + (f": {cause}" if cause else ""))
+
+
+def _place(shown: Shown) -> str:
+    """Which kind of place the last attempt had; before there is one, what the task itself asks for."""
+    if shown.history:
+        last = shown.history[-1]
+        return f"{last.place} of {last.repository}" if last.repository else last.place.value
+    return (shown.spec.place if shown.spec else None) or ""
 
 
 def _limits(shown: Shown) -> list[tuple[str, str]]:

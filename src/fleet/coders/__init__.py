@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.coders import instructions
-from fleet.coders.base import Can, Coder, Command, Job, context_of
+from fleet.coders.base import Can, Coder, Command, Job, Talker, context_of, talker_of
 from fleet.coders.command import Declared
 from fleet.core.errors import NotFound
 from fleet.core.text import clean, nearest
@@ -53,10 +55,16 @@ def installed() -> dict[str, Offer]:
     return {name: offer for name, offer in plugins.offers(plugins.CODERS).items() if name not in OURS}
 
 
+def teller(signals: Path) -> tuple[str, ...]:
+    """The command that notes down in this file what an agent tells of itself."""
+    return (sys.executable, "-I", "-S", str(Path(__file__).with_name("tell.py")), str(signals))
+
+
 def names(declared: Mapping[str, Coder]) -> list[str]:
     return sorted({*OURS, *declared, *installed()})
 
 
 __all__ = [
-    "OURS", "Can", "Coder", "Command", "Declared", "Job", "context_of", "find", "installed", "instructions", "names",
+    "OURS", "Can", "Coder", "Command", "Declared", "Job", "Talker", "context_of", "find", "installed", "instructions",
+    "names", "talker_of", "teller",
 ]  # fmt: skip

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from fleet.coders.stream import SESSION
 from fleet.core.errors import BadConfig
+from fleet.core.talk import Signal
 from fleet.core.text import clean, has_controls
 from fleet.core.work import Event
 
@@ -52,6 +53,7 @@ class Can:
     usage: bool = False  # tell while it works how much each request read
     cost: bool = False  # tell what it cost
     budget: bool = False  # be told what it may spend, and keep to it
+    talk: bool = False  # be talked to in a terminal: it keeps the promise of a Talker too
 
 
 class Coder(Protocol):
@@ -80,6 +82,39 @@ class Coder(Protocol):
 
     def read(self, line: bytes) -> list[Event]:
         """The events in one line of output. Never raises; an unknown line is one event of the kind `other`."""
+
+
+class Talker(Coder, Protocol):
+    """An agent CLI that people can talk to in a terminal. All of it is pure."""
+
+    @property
+    def tells(self) -> bool:
+        """Whether it tells of itself by signals; of one that does not only the screen is known."""
+
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        """How to start it in a terminal. The prompt is not part of it: it is pasted later.
+
+        `tell` begins the command line of a program that notes down what it is told on standard input, or by one more
+        argument. The user's arguments, if there are any, stand in place of the flags it would get without them.
+        """
+
+    def pasted(self, prompt: str) -> str:
+        """The prompt as it must be pasted to be taken for words, and not for a command of a shell."""
+
+    def signals(self, line: bytes) -> list[Signal]:
+        """The signals in one line that `tell` noted, or in one line of the agent's own transcript. Never raises."""
+
+    def recall(self, line: bytes) -> list[Event]:
+        """The events in one line of the agent's own transcript, a file that its signals name. Never raises."""
+
+
+def talker_of(coder: Coder) -> Talker:
+    """The coder, if it can be talked to in a terminal."""
+    if not coder.can.talk:
+        raise BadConfig(
+            f"the coder {clean(coder.name)} cannot be talked to in a terminal", hint="fleet coders list shows who can"
+        )
+    return cast("Talker", coder)
 
 
 def context_of(coder: Coder, model: str | None) -> int | None:

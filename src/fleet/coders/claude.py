@@ -1,12 +1,13 @@
-"""Claude Code: `claude -p`, its input and output as streams of JSON."""
+"""Claude Code: `claude -p`, its input and output as streams of JSON; in a terminal `claude`, which tells by hooks."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, replace
 from math import ceil
 
-from fleet.coders.base import ASK_GRACE, ASK_SERVER, LARGER, MILLION, Can, Coder, Command, Job, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, LARGER, MILLION, Can, Command, Job, Talker, checked
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -21,6 +22,8 @@ from fleet.coders.stream import (
     strange,
     word,
 )
+from fleet.coders.told import Told, hooked, moment, told
+from fleet.core.talk import Signal, SignalKind
 from fleet.core.work import Event, EventKind, Usage, Window
 
 OPTIONS = (
@@ -32,7 +35,18 @@ OPTIONS = (
 BEGIN = "Now begin."
 SMALLEST = 10_000  # parts of a US dollar
 SYNTHETIC = "<synthetic>"  # the model of the messages Claude Code writes itself, about an error
-CAN = Can(resume=True, ask=True, usage=True, cost=True, budget=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True, budget=True, talk=True)
+FLAGS = ("--dangerously-skip-permissions",)  # in a terminal, when the user gives none
+# The folder is not asked about: fleet made it from a repository of the user's, who starts an agent in it by this very
+# command. Of what else this variable does nothing was seen; `claude -p` does not ask either.
+TRUSTED = {"CLAUDE_CODE_SANDBOXED": "1"}
+HOOKS = {
+    "SessionStart": "", "UserPromptSubmit": "", "PreToolUse": "", "PostToolUse": "", "PostToolUseFailure": "",
+    "PermissionRequest": "", "PermissionDenied": "", "Notification": "idle_prompt|elicitation_dialog", "Stop": "",
+    "StopFailure": "", "SessionEnd": "",
+}  # fmt: skip
+HOOK_SECONDS = 10
+INTERRUPTED = "[Request interrupted by user"  # no hook tells of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,7 @@ class Claude:
     program: str = "claude"
     can: Can = CAN
     unproven: str = ""
+    tells: bool = True
 
     def command(self, job: Job) -> Command:
         job = checked(job)
@@ -53,6 +68,72 @@ class Claude:
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
+
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        job = checked(job)
+        model = () if job.model is None else (f"--model={job.model}",)
+        resume = () if job.session is None else (f"--resume={job.session}",)
+        options = (f"--settings={json.dumps(_telling(tell))}", *_asking(job), *model, *resume)
+        return Command(("claude", *options, *(job.args or FLAGS)), env=TRUSTED)
+
+    def pasted(self, prompt: str) -> str:
+        """A `!` in front would run the rest in a shell; a `/` is a command of Claude Code's own, and is left one."""
+        return f" {prompt}" if prompt.startswith("!") else prompt
+
+    def signals(self, line: bytes) -> list[Signal]:
+        one = told(line)
+        return _interrupted(line) if one is None else _signals(one)
+
+    def recall(self, line: bytes) -> list[Event]:
+        return _recalled(parse(line) or {})
+
+
+def _telling(tell: tuple[str, ...]) -> Fields:
+    """Settings beside the user's own: a hook for all that tells something, and no word about dangerous modes."""
+    hook = {"type": "command", "command": shlex.join(tell), "timeout": HOOK_SECONDS}
+    hooks = {event: [{"matcher": which, "hooks": [hook]}] for event, which in HOOKS.items()}
+    return {"hooks": hooks, "skipDangerousModePermissionPrompt": True}
+
+
+def _signals(one: Told) -> list[Signal]:
+    """What a hook told, but for what only looks like a beginning, an end or a rest."""
+    match one.what:
+        case {"hook_event_name": "SessionStart", "source": "compact"}:
+            return [one.signal(SignalKind.ACTED)]
+        case {"hook_event_name": "SessionEnd", "reason": "clear" | "resume"}:  # another session begins at once
+            return []
+        case {"hook_event_name": "PreToolUse", "tool_name": "AskUserQuestion" | "ExitPlanMode"}:
+            return [one.signal(SignalKind.ASKS)]
+        case {"hook_event_name": "Notification", "notification_type": "elicitation_dialog"}:
+            return [one.signal(SignalKind.ASKS)]
+        case _:
+            return hooked(one)
+
+
+def _interrupted(line: bytes) -> list[Signal]:
+    """Who presses Escape ends the turn, and no hook tells; the transcript does."""
+    data = parse(line) if INTERRUPTED.encode() in line else None
+    at = moment((data or {}).get("timestamp"))
+    if data is None or at is None or data.get("type") != "user" or data.get("isSidechain") is True:
+        return []
+    said = items(fields(data.get("message")).get("content"))
+    if not any(str(block.get("text")).startswith(INTERRUPTED) for block in said):
+        return []
+    return [Signal(SignalKind.RESTED, at, "interrupted", session(data.get("sessionId")))]
+
+
+def _recalled(data: Fields) -> list[Event]:
+    """A line of the transcript is one of the stream, nearly. What else Claude Code keeps there is its own affair."""
+    match data.get("type"):
+        case "assistant":
+            aside = "a subagent" if data.get("isSidechain") is True else None
+            failed = data.get("isApiErrorMessage") is True
+            return _assistant({**data, "parent_tool_use_id": aside, "is_api_error_message": failed})
+        case "user":
+            blocks = items(fields(data.get("message")).get("content"))
+            return [_ended(block) for block in blocks if block.get("type") == "tool_result"]
+        case _:
+            return []
 
 
 def _upwards(budget: float) -> float:
@@ -216,4 +297,4 @@ def _context(models: Fields) -> int | None:
     return count(fields(most).get("contextWindow")) or None
 
 
-_promise: type[Coder] = Claude
+_promise: type[Talker] = Claude

@@ -1,21 +1,38 @@
-"""Codex: `codex exec --json`, the prompt on its standard input."""
+"""Codex: `codex exec --json`, the prompt on its standard input; and `codex` in a terminal, which tells by hooks."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
-from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Coder, Command, Job, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
 from fleet.coders.stream import Fields, brief, count, dumped, fields, items, other, parse, session, short, strange, word
+from fleet.coders.told import hooked, moment, told
+from fleet.core.talk import Signal, SignalKind
 from fleet.core.work import Event, EventKind, Usage, Window
 
 OPTIONS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 STDIN = "-"
 STATUS = re.compile(r"status:? (401|403|429|5\d\d)\b")
 USED_UP = re.compile(r"hit your usage limit|usage_limit_reached")
-CAN = Can(resume=True, ask=True)
+CAN = Can(resume=True, ask=True, talk=True)
+# In a terminal: the agent is its own child, not that of a server which all terminals share; no update is asked about.
+IN_TERMINAL = ("--no-daemon", "-c", "check_for_update_on_startup=false")
+FLAGS = ("--dangerously-bypass-approvals-and-sandbox",)  # in a terminal, when the user gives none
+HOOKS = {
+    "SessionStart": "session_start", "UserPromptSubmit": "user_prompt_submit", "PreToolUse": "pre_tool_use",
+    "PostToolUse": "post_tool_use", "PermissionRequest": "permission_request", "Stop": "stop",
+    "Interrupt": "interrupt", "SessionEnd": "session_end",
+}  # fmt: skip
+HOOK_SECONDS = 3  # Codex gives some of them no more
+HOOK_SOURCE = "/<session-flags>/config.toml"  # where Codex says that hooks of its command line stand
+HERALD = "fleet_ready"  # what it is called among the user's own MCP servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +44,7 @@ class Codex:
     program: str = "codex"
     can: Can = CAN
     unproven: str = ""
+    tells: bool = True
 
     def command(self, job: Job) -> Command:
         job = checked(job)
@@ -37,6 +55,87 @@ class Codex:
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
+
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        job = checked(job)
+        model = () if job.model is None else (f"--model={job.model}",)
+        resume = () if job.session is None else ("resume", job.session)
+        options = (*IN_TERMINAL, *_trust(job.cwd), *_telling(tell), *_asking(job), *model)
+        return Command(("codex", *resume, *options, *(job.args or FLAGS)))
+
+    def pasted(self, prompt: str) -> str:
+        """A `!` in front would run the rest in a shell; a `/` is a command of Codex' own, and is left one."""
+        return f" {prompt}" if prompt.startswith("!") else prompt
+
+    def signals(self, line: bytes) -> list[Signal]:
+        one = told(line)
+        return _rested(parse(line) or {}) if one is None else hooked(one)
+
+    def recall(self, line: bytes) -> list[Event]:
+        return _recalled(parse(line) or {})
+
+
+def _telling(tell: tuple[str, ...]) -> tuple[str, ...]:
+    """Hooks beside the user's own, and of all that are not trusted these alone trusted; and a herald.
+
+    Codex runs its hook for the beginning of a session with the first prompt only: so a server says that it is ready.
+    """
+    hook = {"type": "command", "command": shlex.join(tell), "timeout": HOOK_SECONDS, "async": False}
+    hooks = {event: [{"hooks": [hook]}] for event in HOOKS}
+    state = {f"{HOOK_SOURCE}:{name}:0:0": {"trusted_hash": _print(name, hook)} for name in HOOKS.values()}
+    herald = {"command": sys.executable, "args": ["-I", "-S", str(Path(__file__).with_name("herald.py")), *tell]}
+    return ("-c", f"hooks={_toml({**hooks, 'state': state})}", "-c", f"mcp_servers.{HERALD}={_toml(herald)}")
+
+
+def _print(event: str, hook: Mapping[str, object]) -> str:
+    """By what Codex knows a hook again that its user has trusted."""
+    identity = json.dumps(
+        {"event_name": event, "hooks": [hook]}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    return f"sha256:{sha256(identity.encode()).hexdigest()}"
+
+
+def _toml(value: object) -> str:
+    """A value as it stands in TOML, on one line."""
+    match value:
+        case Mapping():
+            return f"{{{', '.join(f'{json.dumps(name)}={_toml(one)}' for name, one in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_toml, value))}]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _rested(data: Fields) -> list[Signal]:
+    """A turn that failed is told by no hook; the transcript says when it was over."""
+    payload, at = fields(data.get("payload")), moment(data.get("timestamp"))
+    over = data.get("type") == "event_msg" and payload.get("type") in ("task_complete", "turn_aborted")
+    return [Signal(SignalKind.RESTED, at)] if over and at is not None else []
+
+
+def _recalled(data: Fields) -> list[Event]:
+    """A line of the transcript. What else Codex keeps there is its own affair."""
+    payload = fields(data.get("payload"))
+    match data.get("type"), payload.get("type"):
+        case "token_usage_record", _:
+            return [Event(EventKind.USAGE, usage=_usage(payload.get("usage")))]
+        case "response_item", "message" if payload.get("role") == "assistant":
+            return [Event(EventKind.SAID, text=word(part.get("text"))) for part in items(payload.get("content"))]
+        case "response_item", "function_call" | "custom_tool_call":
+            return [_asked_for(payload)]
+        case "response_item", "function_call_output" | "custom_tool_call_output":
+            return [Event(EventKind.TOOL_ENDED, text=word(payload.get("output")), call=word(payload.get("call_id")))]
+        case "event_msg", "error":
+            return [_failed(EventKind.ERROR, _message(payload))]
+        case _:
+            return []
+
+
+def _asked_for(payload: Fields) -> Event:
+    given = payload.get("arguments") or payload.get("input")
+    arguments = parse(given.encode("utf-8", "replace")) if isinstance(given, str) else None
+    text = word((arguments or {}).get("cmd")) or brief(arguments) or word(given)
+    return Event(EventKind.TOOL_CALLED, text=text, tool=word(payload.get("name")), call=word(payload.get("call_id")))
 
 
 def _trust(cwd: Path) -> tuple[str, str]:
@@ -140,4 +239,4 @@ def _usage(value: object) -> Usage | None:
     return Usage(count(used.get("input_tokens")), count(used.get("output_tokens"))) if used else None
 
 
-_promise: type[Coder] = Codex
+_promise: type[Talker] = Codex

@@ -1,7 +1,7 @@
 """What every coder must keep, as checks that need neither its program nor a model: ours are tested with the same.
 
 A check is a function from a coder, and the lines of a transcript if there are any, to what is wrong; nothing is good.
-Only `command` and `read` are called, so nothing is started and nothing is written.
+Only `command` and `read` are called, and what a talker has besides them, so nothing is started and nothing is written.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fleet.coders.base import Coder, Job
+from fleet.coders.base import Coder, Job, Talker, talker_of
 from fleet.coders.command import Declared
-from fleet.coders.misfit import flaw, misfit, misfit_command
+from fleet.coders.misfit import flaw, flaw_of_signal, misfit, misfit_command
+from fleet.coders.told import KINDS, noted
 from fleet.core.errors import BadConfig
 from fleet.core.text import clean
 from fleet.core.work import Event, EventKind
@@ -61,6 +62,7 @@ STRANGE = (
     b'{"type": "assistant", "message": {"content": [{"type": "text", "text": "' + b"x" * 4_000_000 + b'"}]}}',
     b"x" * 20_000_000,
 )  # fmt: skip
+TELL = ("/usr/bin/python3", "-I", "/opt/tell it.py", "/home/nobody/signals.jsonl")
 WILD = 300  # lines of random bytes, and as many of the transcript's own with a piece torn out
 
 Lines = Sequence[bytes]
@@ -271,6 +273,56 @@ def hears_the_usage_that_it_claims(coder: Coder, lines: Lines) -> str:
     return "" if told or not coder.can.usage else "it can tell usage, and no line tells what a request read"
 
 
+# How it is talked to in a terminal
+
+
+def starts_in_a_terminal_if_it_can_talk(coder: Coder, lines: Lines) -> str:
+    """The same way every time, without the prompt, and with the program that notes down what it tells of itself."""
+    if not coder.can.talk:
+        return ""
+    talker = talker_of(coder)
+    made = talker.converse(job(model="m"), TELL)
+    if wrong := misfit_command(made):
+        return wrong
+    if made.stdin or made != talker.converse(job("another prompt", model="m"), TELL):
+        return "the prompt is part of its command in a terminal, or two of them differ"
+    if talker.tells and not any(TELL[-1] in word for word in (*made.argv, *made.env.values())):
+        return "it tells of itself, and is not told where"
+    return _arguments(talker)
+
+
+def _arguments(talker: Talker) -> str:
+    argv = talker.converse(job(args=("--mine", "a b")), TELL).argv
+    return "" if argv[-2:] == ("--mine", "a b") else "the user's arguments are not the last ones in a terminal"
+
+
+def pastes_a_prompt_whole(coder: Coder, lines: Lines) -> str:
+    """What is pasted ends with the prompt, exactly: something may stand before it."""
+    if not coder.can.talk:
+        return ""
+    pasted = talker_of(coder).pasted
+    return _first(f"the prompt {text!r} is not pasted whole" for text in HOSTILE if not pasted(text).endswith(text))
+
+
+def hears_whatever_is_told(coder: Coder, lines: Lines) -> str:
+    """Lines that an agent told, and lines of its transcript: anything may be in them."""
+    if not coder.can.talk:
+        return ""
+    talker, hooks = talker_of(coder), ({"hook_event_name": kind, "session_id": [5], "prompt": {}} for kind in KINDS)
+    given = (*STRANGE, *(noted(hook) for hook in hooks), b'{"at": NaN, "told": "{}"}', b'{"at": 1, "told": "[[["}')
+    return _first(_unheard(talker, line) for line in (*given, *_wild(given[:20])))
+
+
+def _unheard(talker: Talker, line: bytes) -> str:
+    try:
+        signals, events = talker.signals(line), talker.recall(line)
+    except (Exception, SystemExit) as problem:
+        return f"{line[:60]!r} makes it raise {type(problem).__name__}: {problem}"
+    if not isinstance(signals, list) or not isinstance(events, list):
+        return f"{line[:60]!r} gives no list"
+    return _first((*map(flaw_of_signal, signals), *map(flaw, events)))
+
+
 def _heard(coder: Coder, lines: Lines) -> list[Event]:
     return [event for line in lines for event in coder.read(line)]
 
@@ -296,6 +348,9 @@ CHECKS: dict[str, Checker] = {
         reads_whatever_is_printed,
         keeps_an_unknown_line,
         reads_a_line_the_same_twice,
+        starts_in_a_terminal_if_it_can_talk,
+        pastes_a_prompt_whole,
+        hears_whatever_is_told,
         *OF_TRANSCRIPT,
     )
 }

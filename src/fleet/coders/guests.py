@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fleet.coders.base import Can, Coder, Command, Job
-from fleet.coders.misfit import flaw, misfit, misfit_command
+from fleet.coders.base import Can, Coder, Command, Job, Talker, talker_of
+from fleet.coders.misfit import flaw, flaw_of_signal, misfit, misfit_command
 from fleet.coders.stream import other, short
 from fleet.config.runtime_schema import CODER_NAME
 from fleet.core.errors import BadConfig, FleetError
+from fleet.core.talk import Signal
 from fleet.core.text import clean
 from fleet.core.work import Event
 from fleet.host import plugins
@@ -37,7 +38,8 @@ def load(offer: plugins.Offer) -> Coder:
 def guarded(offer: plugins.Offer) -> Coder:
     """The coder as the supervisor uses it."""
     coder = load(offer)
-    return Guest(offer.name, coder.context_limit, coder.program, coder.can, coder.unproven, coder.command, coder.read)
+    facts = (offer.name, coder.context_limit, coder.program, coder.can, coder.unproven, coder.command, coder.read)
+    return Guest(*facts, talker_of(coder) if coder.can.talk else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,41 @@ class Guest:
     unproven: str
     _command: Callable[[Job], Command]
     _read: Callable[[bytes], list[Event]]
+    _talker: Talker | None = None
+
+    @property
+    def tells(self) -> bool:
+        return self._talker is not None and self._talker.tells
 
     def command(self, job: Job) -> Command:
+        return self._made(lambda: self._command(job))
+
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        return self._made(lambda: talker_of(self._talker or self).converse(job, tell))
+
+    def pasted(self, prompt: str) -> str:
         try:
-            made = self._command(job)
+            pasted = talker_of(self._talker or self).pasted(prompt)
+        except Foreign:
+            return prompt
+        return pasted if isinstance(pasted, str) else prompt
+
+    def signals(self, line: bytes) -> list[Signal]:
+        try:
+            heard = talker_of(self._talker or self).signals(line)
+            return [signal for signal in heard if not flaw_of_signal(signal)]
+        except Foreign:
+            return []
+
+    def recall(self, line: bytes) -> list[Event]:
+        try:
+            return [self._kept(event) for event in talker_of(self._talker or self).recall(line)]
+        except Foreign:
+            return []
+
+    def _made(self, make: Callable[[], Command]) -> Command:
+        try:
+            made = make()
             wrong = misfit_command(made)
         except FleetError:
             raise
@@ -84,4 +117,4 @@ def _broken(offer: plugins.Offer, why: str) -> BadConfig:
     )
 
 
-_promise: type[Coder] = Guest
+_promise: type[Talker] = Guest

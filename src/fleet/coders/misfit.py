@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 from fleet.coders.base import Can, Coder, Command
 from fleet.coders.stream import LONGEST, SESSION
+from fleet.core.talk import Signal, SignalKind
 from fleet.core.work import Event, EventKind, Usage, Window
+
+TALKS = ("converse", "pasted", "signals", "recall")
 
 
 def misfit(coder: Coder) -> str:
@@ -19,8 +22,14 @@ def misfit(coder: Coder) -> str:
         "can must be a Can": isinstance(coder.can, Can),
         "unproven must be text": isinstance(coder.unproven, str),
         "command and read must be methods": callable(coder.command) and callable(coder.read),
+        f"who can talk has the methods {', '.join(TALKS)}": not getattr(coder.can, "talk", False) or _is_talker(coder),
     }
     return next((wrong for wrong, right in facts.items() if not right), "")
+
+
+def _is_talker(coder: object) -> bool:
+    methods = all(callable(getattr(coder, name, None)) for name in TALKS)
+    return methods and isinstance(getattr(coder, "tells", None), bool)
 
 
 def misfit_command(made: object) -> str:
@@ -44,6 +53,18 @@ def flaw(event: object) -> str:
     if not isinstance(event.kind, EventKind):
         return f"{event.kind!r} is no kind of event"
     return _texts_of(event) or _numbers_of(event) or _window_of(event.window)
+
+
+def flaw_of_signal(signal: object) -> str:
+    """What is wrong with a signal. A prompt in it may be of any length."""
+    if not isinstance(signal, Signal) or not isinstance(signal.kind, SignalKind):
+        return f"{type(signal).__name__} is no Signal"
+    texts = [text for text in (signal.text, signal.session, signal.transcript) if text is not None]
+    if not all(isinstance(text, str) and _is_whole(text) for text in texts):
+        return "its texts must be text that can be written as UTF-8"
+    if signal.session is not None and not SESSION.match(signal.session):
+        return f"the session {signal.session!r} could be read as an option"
+    return "" if _is_amount(signal.at) else "at must be seconds since 1970"
 
 
 def _texts_of(event: Event) -> str:
@@ -79,10 +100,12 @@ def _window_of(window: object) -> str:
 
 
 def _is_text(value: object) -> bool:
-    if not isinstance(value, str) or len(value) > LONGEST + 100:
-        return False
+    return isinstance(value, str) and len(value) <= LONGEST + 100 and _is_whole(value)
+
+
+def _is_whole(text: str) -> bool:
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True

@@ -1,18 +1,23 @@
-"""OpenCode: `opencode run --format json`, the prompt on its standard input."""
+"""OpenCode: `opencode run --format json`, the prompt on its standard input; and `opencode`, which tells by plugins."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
-from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Coder, Command, Job, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
 from fleet.coders.stream import Fields, brief, count, dollars, dumped, fields, other, parse, session, strange, word
+from fleet.coders.told import hooked, told
+from fleet.core.talk import Signal
 from fleet.core.work import Event, EventKind, Usage
 
 # `--auto` allows what would be asked, in subagents too, and leaves what the user forbade forbidden; permissions in the
 # environment (OPENCODE_PERMISSION) would undo the user's own.
 OPTIONS = ("--format", "json", "--auto")
-CAN = Can(resume=True, ask=True, usage=True, cost=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True, talk=True)
+FLAGS = ("--auto",)  # in a terminal, when the user gives none
+PLUGINS = Path(__file__).with_name("opencode_talk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,7 @@ class OpenCode:
     program: str = "opencode"
     can: Can = CAN
     unproven: str = ""
+    tells: bool = True
 
     def command(self, job: Job) -> Command:
         job = checked(job)
@@ -32,21 +38,60 @@ class OpenCode:
     def read(self, line: bytes) -> list[Event]:
         return read(line)
 
+    def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
+        job = checked(job)
+        model = () if job.model is None else (f"--model={job.model}",)
+        resume = () if job.session is None else (f"--session={job.session}",)
+        return Command(("opencode", *model, *resume, *(job.args or FLAGS)), env=_telling(job, tell))
+
+    def pasted(self, prompt: str) -> str:
+        """A `!` in front would run the rest in a shell; a `/` is a command of OpenCode's own, and is left one."""
+        return f" {prompt}" if prompt.startswith("!") else prompt
+
+    def signals(self, line: bytes) -> list[Signal]:
+        one = told(line)
+        return [] if one is None else hooked(one)
+
+    def recall(self, line: bytes) -> list[Event]:
+        """OpenCode keeps its transcript in a database: the lines of it that matter are told like signals.
+
+        The end of a turn is none of the session.
+        """
+        one = told(line)
+        said = fields(one.what.get("line")) if one is not None else {}
+        return [event for event in _heard(said) if event.kind is not EventKind.RESULT] if said else []
+
+
+def _telling(job: Job, tell: tuple[str, ...]) -> dict[str, str]:
+    """A plugin beside the user's own, and one of the terminal's: it alone knows when the prompt is there."""
+    settings = {"plugin": [PLUGINS.joinpath("tell.js").as_uri()], **_asked(job)}
+    return {
+        "FLEET_TELL": json.dumps(tell),
+        "OPENCODE_CONFIG_CONTENT": json.dumps(settings),
+        "OPENCODE_TUI_CONFIG": str(PLUGINS / "tui.json"),
+    }
+
 
 def _asking(job: Job) -> dict[str, str]:
-    """The server that asks a person. OpenCode adds what this variable holds to the user's own settings."""
+    """OpenCode adds what this variable holds to the user's own settings."""
+    return {"OPENCODE_CONFIG_CONTENT": json.dumps(_asked(job))} if job.ask else {}
+
+
+def _asked(job: Job) -> Fields:
+    """The server that asks a person."""
     if not job.ask:
         return {}
     wait = round(1000 * (job.ask_wait + ASK_GRACE))
-    server = {"type": "local", "command": job.ask, "enabled": True, "timeout": wait}
-    return {"OPENCODE_CONFIG_CONTENT": json.dumps({"mcp": {ASK_SERVER: server}})}
+    return {"mcp": {ASK_SERVER: {"type": "local", "command": job.ask, "enabled": True, "timeout": wait}}}
 
 
 def read(line: bytes) -> list[Event]:
     """The events in one line of OpenCode's stream."""
     data = parse(line)
-    if data is None:
-        return strange(line)
+    return strange(line) if data is None else _heard(data)
+
+
+def _heard(data: Fields) -> list[Event]:
     part, where = fields(data.get("part")), session(data.get("sessionID"))
     match data.get("type"):
         case "step_start":
@@ -110,4 +155,4 @@ def _usage(value: object) -> Usage | None:
     return Usage(prompt, count(tokens.get("output")) + count(tokens.get("reasoning"))) if tokens else None
 
 
-_promise: type[Coder] = OpenCode
+_promise: type[Talker] = OpenCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
@@ -10,20 +10,25 @@ from fleet.config.document import parse
 from fleet.config.problems import Document, InvalidFile, Path, dotted
 from fleet.config.schema import (
     AGENT_NAME,
+    FOR_TASKS,
     AgentPart,
     FleetFile,
     GatewayPart,
-    LimitsFile,
     LimitsPart,
     ModelPart,
     NodePart,
+    TasksFile,
+    WorkspacePart,
+    coder_name,
+    place_variable,
 )
 from fleet.config.shape import fill
 from fleet.config.units import dollars, seconds, silence, size, tokens
 from fleet.core import BadConfig, NotFound
 from fleet.core.fleet import Agent, Fleet, Gateway, Kind, Model, Node, ProjectLimits, Provider
 from fleet.core.text import clean, has_controls, nearest
-from fleet.host import files
+from fleet.core.workspace import Workspace
+from fleet.host import files, git
 
 OPENROUTER = "https://openrouter.ai/api"
 SPEAKS_ANTHROPIC = {Kind.OLLAMA, Kind.VLLM, Kind.LMSTUDIO, Kind.LLAMACPP, Kind.ANTHROPIC}
@@ -41,25 +46,64 @@ class InvalidFleet(InvalidFile):
 
 
 def load(path: FilePath) -> Loaded:
-    return read(_text(path), path)
+    return read(text_of(path), path)
 
 
 def load_limits(path: FilePath) -> ProjectLimits | None:
     """The limits of a fleet.yaml, which may say nothing else: who only hands out tasks needs no nodes and models."""
-    document = parse(_text(path))
+    alone = _alone(path, "limits")
+    file = fill(TasksFile, alone) if alone.value else None
+    if alone.problems:
+        raise InvalidFleet(path, alone.problems)
+    return _limits(file.limits) if file else None
+
+
+def load_workspace(path: FilePath) -> Workspace:
+    """The workspace of a fleet.yaml, which may say nothing else; everything by default when it has none."""
+    alone = _alone(path, "workspace")
+    if isinstance(alone.value, dict) and alone.value:
+        _check_workspace(alone, alone.value)
+    file = fill(TasksFile, alone) if alone.value else None
+    if alone.problems:
+        raise InvalidFleet(path, alone.problems)
+    return (_workspace(file.workspace, path) if file else None) or Workspace()
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A fleet.yaml without a problem; one for tasks alone names no models."""
+
+    warnings: tuple[str, ...] = ()
+    for_tasks: bool = False
+
+
+def check(text: str, path: FilePath) -> Checked:
+    """Whether the text is a fleet.yaml, whole or for tasks alone; InvalidFleet with all problems otherwise."""
+    document = parse(text)
+    value = document.value
+    if not isinstance(value, dict) or not value or not value.keys() <= FOR_TASKS:
+        return Checked(read(text, path).warnings)
+    _check_workspace(document, value)
+    fill(TasksFile, document)
+    if document.problems:
+        raise InvalidFleet(path, document.problems)
+    return Checked(for_tasks=True)
+
+
+def _alone(path: FilePath, section: str) -> Document:
+    """One section of the file, with what is wrong there; what is wrong elsewhere is no concern of who asks for it."""
+    document = parse(text_of(path))
     if document.value is None and document.problems:
         raise InvalidFleet(path, document.problems)
-    part = document.value.get("limits") if isinstance(document.value, dict) else None
+    part = document.value.get(section) if isinstance(document.value, dict) else None
     if part is None:
-        return None
-    alone = Document({"limits": part}, document.places)
-    file = fill(LimitsFile, alone)
-    if file is None or alone.problems:
-        raise InvalidFleet(path, alone.problems)
-    return _limits(file.limits)
+        return Document()
+    wrong = [problem for problem in document.problems if problem.path[:1] == (section,)]
+    return Document({section: part}, document.places, wrong)
 
 
-def _text(path: FilePath) -> str:
+def text_of(path: FilePath) -> str:
+    """The text of a fleet.yaml; NotFound when there is none."""
     try:
         content = files.read(path, follow=True, limit=MAX_BYTES)
     except OSError as problem:
@@ -80,7 +124,7 @@ def read(text: str, path: FilePath) -> Loaded:
     file = _shape(document)
     if file is None:
         raise InvalidFleet(path, document.problems)
-    fleet = _fleet(file, document)
+    fleet = _fleet(file, document, path)
     if document.problems:
         raise InvalidFleet(path, document.problems)
     return Loaded(fleet, tuple(_warnings(fleet)))
@@ -94,6 +138,7 @@ def _shape(document: Document) -> FleetFile | None:
     _check_names(document, document.value)
     _check_references(document, document.value)
     _check_served(document, document.value)
+    _check_workspace(document, document.value)
     return fill(FleetFile, document)
 
 
@@ -156,7 +201,20 @@ def _check_model(document: Document, path: Path, part: dict[str, object], kind: 
         document.problem(where, f"{dotted(where)}: node {part.get('node')} is of the kind {kind}; write model instead")
 
 
-def _fleet(file: FleetFile, document: Document) -> Fleet:
+def _check_workspace(document: Document, value: dict[str, object]) -> None:
+    """The names of coders and variables, which are keys: the shape has no say over them."""
+    part = _section(value, "workspace")
+    checks: dict[str, Callable[[str], str]] = {"flags": coder_name, "env": place_variable}
+    for section, check in checks.items():
+        for name in _section(part, section):
+            try:
+                check(name)
+            except ValueError as problem:
+                where = ("workspace", section, name)
+                document.problem(where, f"{dotted(where)} {problem}")
+
+
+def _fleet(file: FleetFile, document: Document, path: FilePath) -> Fleet:
     nodes = {name: _node(name, part) for name, part in file.nodes.items()}
     models = {name: _model(name, part, nodes.get(part.node)) for name, part in file.models.items()}
     agents = {name: _agent(name, part) for name, part in file.agents.items()}
@@ -167,7 +225,8 @@ def _fleet(file: FleetFile, document: Document) -> Fleet:
             document.problem(
                 where, f"{dotted(where)} is gateway.master_key_env too: the node would get the gateway's key"
             )
-    fleet = Fleet(file.project.name, gateway, nodes, models, agents, _limits(file.limits))
+    workspace = _workspace(file.workspace, path)
+    fleet = Fleet(file.project.name, gateway, nodes, models, agents, _limits(file.limits), workspace)
     if gateway.provider is Provider.DIRECT and not document.problems:
         _check_direct(fleet, document)
     return fleet
@@ -211,6 +270,33 @@ def _limits(part: LimitsPart | None) -> ProjectLimits | None:
         tokens=None if part.tokens is None else tokens(part.tokens),
         cost=None if part.cost is None else dollars(part.cost),
     )
+
+
+def _workspace(part: WorkspacePart | None, path: FilePath) -> Workspace | None:
+    if part is None:
+        return None
+    return Workspace(
+        place=part.place,
+        worktree_root=None if part.worktree_root is None else _root(part.worktree_root, path),
+        branch_prefix=part.branch_prefix,
+        tmux_prefix=part.tmux_prefix,
+        agent=part.agent,
+        credential_files=tuple(dict.fromkeys(part.credential_files)),
+        setup=part.setup,
+        setup_timeout=seconds(part.setup_timeout),
+        quick=part.quick,
+        flags=part.flags,
+        env={name: str(value) for name, value in part.env.items()},
+        env_file=part.env_file,
+    )
+
+
+def _root(written: str, path: FilePath) -> str:
+    """Where places are made; what is relative stands beside the project's own files."""
+    directory = path.absolute().parent
+    repository = git.find(directory)
+    top = repository.top if repository else directory
+    return str((top / FilePath(written).expanduser()).resolve())
 
 
 def default_prompt(name: str) -> str:

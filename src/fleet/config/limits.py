@@ -13,6 +13,7 @@ from fleet.config.runtime import Runtime
 from fleet.core.fleet import ProjectLimits
 from fleet.core.task import Spec
 from fleet.core.work import Limits
+from fleet.host import git
 
 FLEET_YAML = "fleet.yaml"
 LIMITS = tuple(field.name for field in fields(Limits))
@@ -75,12 +76,31 @@ def _first(task: Number | None, project: Number | None, machine: Number) -> Numb
 
 def project_limits(cwd: Path) -> ProjectLimits | None:
     """What the fleet.yaml of a directory says about limits; None without one, or when it says nothing."""
-    found = next((path for path in candidates(cwd) if os.path.lexists(path)), None)
+    found = project_file(cwd)
     if found is None:
         return None
     from fleet.config.fleet_yaml import load_limits
 
     return load_limits(found)
+
+
+def project_file(cwd: Path) -> Path | None:
+    """The fleet.yaml that counts for a directory; None without one.
+
+    In a linked worktree it is the one of the main working tree: an agent can write the one that it works beside.
+    """
+    return next((path for path in candidates(_in_main(cwd)) if os.path.lexists(path)), None)
+
+
+def _in_main(cwd: Path) -> Path:
+    """The same directory in the main working tree, or the nearest above it that is there."""
+    here = cwd.resolve()
+    repository = git.find(here)
+    if repository is None or repository.common == repository.own.resolve() or repository.common.name != ".git":
+        return cwd
+    main = repository.common.parent
+    wanted = main / here.relative_to(repository.top)
+    return next((place for place in (wanted, *wanted.parents) if place.is_dir()), main)
 
 
 def _is_ours(directory: Path) -> bool:

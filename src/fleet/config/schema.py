@@ -7,12 +7,14 @@ from ipaddress import ip_address
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from fleet.config.shape import Part
 from fleet.config.units import Attempts, Dollars, Duration, Silence, Size, Tokens
+from fleet.core import template
 from fleet.core.fleet import Kind, Provider
 from fleet.core.text import has_controls
+from fleet.core.work import PlaceKind
 
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
@@ -22,6 +24,11 @@ TAKEN_NAMES = {
     "UID", "USER",
 }  # fmt: skip
 TAKEN_PREFIXES = ("BASH", "CLAUDE_CODE_", "DYLD_", "LC_", "LD_", "NODE_", "PYTHON", "SSL_CERT_", "XDG_")
+CODER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+NOT_FOR_PLACES = {
+    "BASH_ENV", "ENV", "GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "HOME",
+    "IFS", "PATH", "PWD", "SHELL", "TERM", "USER",
+}  # fmt: skip
 OUR_NAMES = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"}
 CLAUDE_WORDS = {"best", "default", "haiku", "inherit", "opus", "opusplan", "sonnet"}
 METADATA_HOSTS = {"169.254.169.254", "169.254.170.2", "fd00:ec2::254", "100.100.100.200", "metadata.google.internal"}
@@ -107,6 +114,72 @@ def _host(text: str) -> str:
         raise ValueError("must be an address or a host name to listen on, such as 127.0.0.1") from None
 
 
+def place_variable(text: str) -> str:
+    """The name of a variable that a project may give its set-up commands and agents; ValueError otherwise."""
+    if not ENV_NAME.match(text):
+        raise ValueError("must be the name of an environment variable, such as PORT")
+    if text in NOT_FOR_PLACES or text.startswith(("DYLD_", "FLEET_", "LD_")):
+        raise ValueError(f"must not be {text}, which means something else to fleet or to other programs")
+    return text
+
+
+def coder_name(text: str) -> str:
+    if not CODER_NAME.match(text):
+        raise ValueError("must be the name of a coder, such as claude; fleet coders list shows them")
+    return text
+
+
+def _template(text: str) -> str:
+    if has_controls(text):
+        raise ValueError("must be one line without control characters")
+    return template.check(text)
+
+
+def _inside(text: str) -> str:
+    """A path of a file in the project; nothing that could lead out of it, and nothing of git's own."""
+    if has_controls(text) or not text.strip():
+        raise ValueError("must be the path of a file in the project, such as .env")
+    steps = text.split("/")
+    if text.startswith(("/", "~")) or ".." in steps:
+        raise ValueError("must be a path inside the project, such as config/master.key")
+    if not {"", "."}.isdisjoint(steps):
+        raise ValueError("must be the plain path of a file, such as config/master.key")
+    if any(step.lower() == ".git" for step in steps):
+        raise ValueError("must not be in .git, which belongs to git")
+    return text
+
+
+def _directory(text: str) -> str:
+    _one_line(text)
+    if text.startswith("~") and text != "~" and not text.startswith("~/"):
+        raise ValueError("must begin with ~/ where it means your home")
+    if "$" in text:
+        raise ValueError("must not contain $: variables are not looked up here; ~ is")
+    return text
+
+
+def _branch_prefix(text: str) -> str:
+    """What may stand at the beginning of every branch; the whole name is checked again when there is one."""
+    is_odd = text.startswith(("-", "/", ".")) or any(sign in text for sign in ("..", "//", "/.", "@{", ".lock/"))
+    if is_odd or has_controls(text) or any(sign in text for sign in " ~^:?*[\\"):
+        raise ValueError("must be the beginning of a git branch name, such as agents/")
+    return text
+
+
+def _session_prefix(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{0,40}", text) or text.startswith("-"):
+        raise ValueError("must be letters, digits, _ and -, such as ai_: tmux takes : and . for something else")
+    return text
+
+
+def _command(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    if has_controls(text, allow="\n\t"):
+        raise ValueError("contains control characters")
+    return text
+
+
 def _says(description: str) -> Meta:
     return Meta(description=description)
 
@@ -121,6 +194,13 @@ Endpoint = Annotated[str, Meta(max_length=500, extra={"check": _endpoint})]
 KeepSeconds = Annotated[int, Meta(ge=-1, le=10**9)]
 KeepDuration = Annotated[str, Meta(max_length=40, extra={"check": _keep_alive})]
 Port = Annotated[int, Meta(ge=1, le=65535)]
+Inside = Annotated[str, Meta(max_length=500, extra={"check": _inside})]
+Directory = Annotated[str, Meta(max_length=1000, extra={"check": _directory})]
+BranchPrefix = Annotated[str, Meta(max_length=100, extra={"check": _branch_prefix})]
+SessionPrefix = Annotated[str, Meta(max_length=40, extra={"check": _session_prefix})]
+Command = Annotated[str, Meta(max_length=20_000, extra={"check": _command})]
+Template = int | Annotated[str, Meta(max_length=5000, extra={"check": _template})]
+Coder = Annotated[str, Meta(max_length=64, extra={"check": coder_name})]
 
 
 class GatewayPart(Part, frozen=True, kw_only=True):
@@ -201,10 +281,50 @@ class LimitsPart(Part, frozen=True, kw_only=True):
     cost: Annotated[Dollars | None, _says("US dollars of all attempts at a task together. 0 or none: no limit.")] = None
 
 
-class LimitsFile(Part, frozen=True, kw_only=True):
-    """A fleet.yaml of which only the limits are asked."""
+class WorkspacePart(Part, frozen=True, kw_only=True):
+    """Where attempts at this project work, and what is done there before an agent begins."""
+
+    place: Annotated[
+        PlaceKind,
+        _says("worktree: a git worktree. clone: a private clone. inplace: the task's own directory."),
+    ] = PlaceKind.WORKTREE
+    worktree_root: Annotated[
+        Directory | None,
+        _says("The directory in which places are made, such as ~/worktrees/shop. Without one it is in the home."),
+    ] = None
+    branch_prefix: Annotated[BranchPrefix, _says("What the branch of every attempt begins with, such as agents/.")] = ""
+    tmux_prefix: Annotated[SessionPrefix, _says("What the name of every tmux session begins with.")] = "ai_"
+    agent: Annotated[Coder | None, _says("The coder of an attempt that names none.")] = None
+    credential_files: Annotated[
+        tuple[Inside, ...],
+        _says("Files that git does not have, copied into every place with their mode and kept out of git there."),
+    ] = ()
+    setup: Annotated[
+        tuple[Command, ...], _says("Commands for /bin/sh, run in every new place, one after the other.")
+    ] = ()
+    setup_timeout: Annotated[Duration, _says("How long all of them may take: seconds, or such as 10m.")] = 600.0
+    quick: Annotated[bool, _says("Leave the set-up commands out, and only copy files.")] = False
+    flags: Annotated[
+        dict[str, tuple[Line, ...]],
+        _says("Arguments for a coder in a terminal, by its name: `claude: [--permission-mode, plan]`."),
+    ] = field(default_factory=dict)
+    env: Annotated[
+        dict[str, Template],
+        _says("Variables for set-up commands and agents, by name. {branch}, {port} and the like are filled in."),
+    ] = field(default_factory=dict)
+    env_file: Annotated[
+        Inside | None, _says("A file in the place that gets these variables too, such as .env; kept out of git.")
+    ] = None
+
+
+class TasksFile(Part, frozen=True, kw_only=True):
+    """A fleet.yaml for tasks alone: it names no models."""
 
     limits: LimitsPart | None = None
+    workspace: WorkspacePart | None = None
+
+
+FOR_TASKS = frozenset(TasksFile.__struct_fields__)
 
 
 class FleetFile(Part, frozen=True, kw_only=True):
@@ -216,6 +336,7 @@ class FleetFile(Part, frozen=True, kw_only=True):
     models: Annotated[dict[str, ModelPart], _says("LLMs on those machines, by name.")]
     agents: Annotated[dict[str, AgentPart], _says("Roles and the models they think with, by name.")]
     limits: LimitsPart | None = None
+    workspace: WorkspacePart | None = None
 
 
 def json_schema() -> dict[str, Any]:
@@ -224,5 +345,9 @@ def json_schema() -> dict[str, Any]:
 
     schema = msgspec.json.schema(FleetFile)
     root = schema["$defs"].pop("FleetFile")
+    whole, alone = (
+        {"required": root.pop("required")},
+        {"propertyNames": {"enum": sorted(FOR_TASKS)}, "minProperties": 1},
+    )
     about = {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "title": "fleet.yaml"}
-    return {**about, "$defs": schema["$defs"]}
+    return {**about, "anyOf": [whole, alone], "$defs": schema["$defs"]}

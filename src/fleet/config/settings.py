@@ -130,7 +130,8 @@ def flat(part: shape.Part | Mapping[str, Any]) -> dict[Key, object]:
 
 def shown(key: Key, value: object) -> object:
     """A value that may be printed: variables of an agent's environment that sound like secrets are not."""
-    is_secret = key[0] == "coders" and "env" in key[2:3] and SECRET.search(key[-1])
+    is_variable = (key[0] == "coders" and "env" in key[2:3]) or key[:2] == ("workspace", "env")
+    is_secret = is_variable and SECRET.search(key[-1])
     return HIDDEN if is_secret and value is not None else value
 
 

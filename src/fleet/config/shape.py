@@ -19,6 +19,7 @@ WORDS = {
     "int": "a whole number",
     "float": "a number",
     "str": "text",
+    "bool": "true or false",
     "int | str": "a whole number or text",
     "float | str": "a number or text",
 }

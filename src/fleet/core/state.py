@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fleet.core.talk import Felt, Mood
 from fleet.core.task import Status, Task, is_cancelled
 from fleet.core.work import Attempt, State, Verdict
 
@@ -28,6 +29,28 @@ def tell(task: Task, last: Attempt | None, *, alive: bool, supervised: bool) -> 
             return Told(State.STARTING if supervised else State.OPEN, claimed)
         case Status.OPEN:
             return _open(task, last)
+
+
+MOODS = {
+    Mood.STARTING: State.STARTING,
+    Mood.WORKING: State.WORKING,
+    Mood.WAITING: State.WAITING,
+    Mood.ASKING: State.ASKS,
+    Mood.UNKNOWN: State.ALIVE,
+}
+
+
+def tell_terminal(attempt: Attempt, felt: Felt, *, alive: bool, being_made: bool, ended: str | None) -> Told:
+    """The state of an attempt in a terminal: from its keeper, from how that says it ended, and from its own signals."""
+    if being_made:
+        return Told(State.STARTING, "its place is being made" if attempt.started is None else felt.why)
+    if alive:
+        return Told(MOODS[felt.mood], _join(attempt.cause, felt.why))
+    if ended is not None:
+        return Told(State.ENDED, _join(ended, attempt.cause))
+    if attempt.started is None:
+        return Told(State.DEAD, "it was never started; `fleet list --repair` clears it away")
+    return Told(State.DEAD, _join("nobody saw how it ended; `fleet list --repair` looks", attempt.cause))
 
 
 def _running(task: Task, attempt: Attempt, alive: bool, supervised: bool) -> Told:

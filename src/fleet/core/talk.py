@@ -64,9 +64,43 @@ MOODS = {
 
 
 def feel(signals: Sequence[Signal], *, tells: bool = True) -> Felt:
-    """What an agent does now: what the last signal says. `tells`: it is one of those who give signals at all."""
+    """What an agent does now: what the last signal says. `tells`: it is one of those who give signals at all.
+
+    Who asks goes on asking while other work of the same turn comes back: only what it asked for is an answer.
+    """
     if not signals:
         return Felt(Mood.STARTING, None, "it has not come to its prompt yet") if tells else Felt(Mood.UNKNOWN, None, "")
-    last = signals[-1]
+    last = _asked(signals) or signals[-1]
     mood, why = MOODS[last.kind]
     return Felt(mood, last.at, last.text or why if mood is Mood.ASKING else why)
+
+
+def _asked(signals: Sequence[Signal]) -> Signal | None:
+    """What is still asked: a signal after which nothing happened but other acts of the same turn."""
+    done: set[str | None] = set()
+    for signal in reversed(signals):
+        match signal.kind:
+            case SignalKind.ACTED:
+                done.add(signal.text)
+            case SignalKind.ASKS if signal.text is not None and signal.text not in done:
+                return signal
+            case SignalKind.ASKS if done:
+                continue
+            case _:
+                return None
+    return None
+
+
+TAB = " " * 4
+
+
+def took(given: str, told: str | None) -> bool:
+    """Whether what an agent says it was given is what was pasted: but for tabs, line ends, and blanks around it.
+
+    Terminal programs write a tab as blanks and an end of line as they like; they leave everything else as it is.
+    """
+    return told is not None and _plain(given) == _plain(told)
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", TAB).strip()

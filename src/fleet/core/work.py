@@ -14,6 +14,11 @@ class State(StrEnum):
     OPEN = "open"
     STARTING = "starting"
     WORKING = "working"
+    ALIVE = "alive"  # in a terminal, and tells nothing of itself
+    WAITING = "waiting"  # at its prompt, in a terminal
+    ASKS = "asks"  # for a person's leave, in a terminal
+    ENDED = "ended"  # by itself, in a terminal that is kept
+    DEAD = "dead"  # nobody saw how
     BLOCKED = "blocked"
     DONE = "done"
     REFUSED = "refused"
@@ -40,11 +45,12 @@ class Ending(StrEnum):
     QUESTION = "question"
     RATE_LIMITED = "rate limited"
     TURNED_AWAY = "turned away"
+    TOLD = "told more"
 
 
 BLAMELESS = (
     Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.QUESTION, Ending.CANCELLED, Ending.RATE_LIMITED,
-    Ending.TURNED_AWAY,
+    Ending.TURNED_AWAY, Ending.TOLD,
 )  # fmt: skip
 
 
@@ -190,6 +196,7 @@ class Attempt:
     asking_call: str | None = None  # that call, by the agent's own name for it
     question: str | None = None  # what it asked in its output, for an answer after its end
     asked_before: int = 0  # how many questions its task's Q&A.md held when it began
+    remarks: int = 0  # how many a person had made about its task when it began
     spec: Spec | None = None  # the task's spec, as it was before the agent ran
     checks: int = 0  # how many runs of the check were begun
     offset: int = 0  # how much of the agent's output these figures cover
@@ -201,8 +208,10 @@ class Attempt:
     memory: int | None = None  # bytes, at the most, of all its processes
     place: PlaceKind = PlaceKind.INPLACE
     repository: str = ""  # the top of the repository that its place was made from
+    variables: dict[str, str] = field(default_factory=dict)  # that its project gives everybody who works in its place
     interactive: bool = False  # a person can talk to it, in a terminal of its own
     terminal: str = ""  # the name of that terminal's session
+    leaving: bool = False  # a person has ended it, and its place is being removed
     batch: str = ""  # started together with others of this name
 
     @property

@@ -83,7 +83,12 @@ class Ledger:
         return self._list(OF_TASK, task=task)
 
     def unsettled(self) -> list[Attempt]:
-        return self._list(UNSETTLED)
+        """What the supervisor began and has not settled."""
+        return [attempt for attempt in self._list(UNSETTLED) if not attempt.interactive]
+
+    def talked_to(self) -> list[Attempt]:
+        """What people began in a terminal and have not ended."""
+        return [attempt for attempt in self._list(UNSETTLED) if attempt.interactive]
 
     def last_of(self, tasks: Sequence[str]) -> dict[str, Attempt]:
         """The newest attempt at each of these tasks that was ever tried."""

@@ -112,6 +112,11 @@ class Mirror:
         text = self._ask("log", "-z", f"-n{limit}", "--format=%H %s", *span, "--") or ""
         return [(commit, subject) for commit, _, subject in (line.partition(" ") for line in text.split("\0") if line)]
 
+    def ahead(self, base: str, tip: str) -> int | None:
+        """How many commits the tip has on top of the base; None when git could not say."""
+        text = self._ask("rev-list", "--count", f"{base}..{tip}", "--")
+        return int(text) if text and text.strip().isdigit() else None
+
     def changes(self, base: str | None, tip: str) -> list[tuple[str, int, int]]:
         """Each file that differs between base and tip: path, lines added, lines removed."""
         text = self._ask("diff", "-z", "--numstat", "--no-renames", base or EMPTY_TREE, tip, "--") or ""
@@ -120,11 +125,10 @@ class Mirror:
     def dirty(self, tip: str | None) -> list[str] | None:
         """Paths in the working tree that differ from what is committed; None when git could not say."""
         try:
-            index = files.read(self._repository.own / "index", limit=LARGEST_INDEX)
+            copy_index(self._repository.own / "index", self._at / "index")
+            copy_exclude(self._repository.common, self._at)
         except OSError:
             return None
-        if index is not None:
-            files.write(self._at / "index", index)
         files.write(self._at / "HEAD", f"{tip or 'ref: refs/heads/none'}\n".encode())
         text = self._ask(
             f"--work-tree={self._repository.top}", "-c", "core.bare=false", "status", "-z", "--porcelain=v1",
@@ -137,6 +141,22 @@ class Mirror:
         argv = ["git", "--no-pager", *NOTHING_RUNS, f"--git-dir={self._at}", *args]
         done = run(argv, cwd=self._repository.top, env=env, timeout=SECONDS)
         return done.out.decode(errors="surrogateescape") if done.code == 0 else None
+
+
+def copy_index(index: Path, to: Path) -> None:
+    """Copy an index with its time: files written in the second in which it was are compared byte by byte, later not."""
+    content = files.read(index, limit=LARGEST_INDEX)
+    if content is not None:
+        facts = index.lstat()
+        files.write(to, content)
+        os.utime(to, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def copy_exclude(common: Path, to: Path) -> None:
+    """Copy the list of what a repository leaves out of sight, beside every .gitignore."""
+    content = files.read(common / "info/exclude")
+    if content is not None:
+        files.write(to / "info/exclude", content)
 
 
 def _own(marker: Path) -> Path | None:

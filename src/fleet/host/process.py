@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.core import ToolMissing
+from fleet.host.run import tell
 
 GRACE = 15.0
 SWEEP = 5.0
@@ -24,6 +25,7 @@ def detach(argv: Sequence[str], env: Mapping[str, str], log: Path, *keep: int) -
     """Start a process that outlives us, in a session of its own; it writes to the log and inherits descriptors."""
     _reap()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    tell(argv, 0.0, None)
     try:
         return subprocess.Popen(
             argv,
@@ -88,21 +90,25 @@ def make_environment(home: Path) -> None:
 
 def follow(argv: Sequence[str], env: Mapping[str, str], hear: Callable[[str], None]) -> int:
     """Run a process to its end, hearing every line it prints; its exit code."""
+    began = time.monotonic()
     with subprocess.Popen(
         argv, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             hear(line.rstrip())
+    tell(argv, began, process.returncode)
     return process.returncode
 
 
 def asks(argv: Sequence[str]) -> int | None:
     """The exit code of a quick question to another program; None when it cannot be asked."""
+    began = time.monotonic()
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
+    tell(argv, began, done.returncode)
     return done.returncode
 
 

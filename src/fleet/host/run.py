@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import os
+import re
 import selectors
+import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
 from fleet.core import ToolMissing
+from fleet.core.text import clean
 
 LIMIT = 256 * 1024 * 1024
 GRACE = 2.0
 TICK = 0.1
+PASSWORD = re.compile(r"//[^/@\s]+@")  # in an address
 CANNOT = 126  # what shells say of a program that is there and cannot be run
+
+
+_listeners: list[Callable[[str], None]] = []
+
+
+def listen(hear: Callable[[str], None]) -> None:
+    """Tell of every program that is run from now on. What is in its environment or its input is never told."""
+    _listeners[:] = [hear]
+
+
+def tell(argv: Sequence[str], began: float, code: int | None) -> None:
+    """Say that a program was run, to whoever listens; without a code it goes on by itself."""
+    for hear in _listeners:
+        ended = "started" if code is None else f"exit {code}, {time.monotonic() - began:.3f} s"
+        hear(f"{clean(PASSWORD.sub('//…@', shlex.join(argv)), 1000)}  ({ended})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +63,13 @@ def run(
     timeout: float,
     stdin: bytes = b"",
     limit: int = LIMIT,
+    keep: Sequence[int] = (),
 ) -> Ran:
-    """Run a program without a terminal; after the time limit it is ended with everything it started in its group."""
+    """Run a program without a terminal; after the time limit it is ended with everything it started in its group.
+
+    What it is to keep open, such as a lock, is still open when we are gone and it is not.
+    """
+    began = time.monotonic()
     try:
         process = subprocess.Popen(
             argv,
@@ -55,6 +79,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=keep,
         )
     except OSError as problem:
         return _not_started(argv[0], problem)
@@ -62,23 +87,27 @@ def run(
         pump = _Pump(process, stdin, limit)
         in_time = pump.until(time.monotonic() + timeout)
         if not in_time:
-            _end(process)
+            end_group(process)
         pump.close()
+    tell(argv, began, process.returncode)
     return Ran(process.returncode, bytes(pump.out), bytes(pump.err), timed_out=not in_time)
 
 
 def hear(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Ran:
     """Run a program on our own terminal, for as long as it likes, and keep what it prints on stdout."""
+    began = time.monotonic()
     try:
         done = subprocess.run(argv, cwd=cwd, env=dict(env), stdout=subprocess.PIPE, check=False)
     except OSError as problem:
         return _not_started(argv[0], problem)
+    tell(argv, began, done.returncode)
     return Ran(done.returncode, done.stdout, b"")
 
 
 def become(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> NoReturn:
     """Turn this process into another program: its exit code, its output and its signals are its own."""
     os.chdir(cwd)
+    tell(argv, time.monotonic(), None)
     try:
         os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606 - no shell is wanted
     except FileNotFoundError as problem:
@@ -154,7 +183,8 @@ def _pipe(pipe: object) -> IO[bytes]:
     return pipe  # type: ignore[return-value]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Ask a child and its group to end, then make them."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):

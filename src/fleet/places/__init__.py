@@ -1,6 +1,19 @@
-"""Where attempts work. For now every attempt works in its task's own directory."""
+"""Where attempts work: the task's own directory, a git worktree, or a private clone."""
 
-from fleet.places.base import Place
+from fleet.core.work import PlaceKind
+from fleet.places import record, salvage
+from fleet.places.base import Condition, Place
+from fleet.places.clone import collect
+from fleet.places.condition import condition, conditions, size
+from fleet.places.difference import difference
 from fleet.places.inplace import prepare
+from fleet.places.make import make
+from fleet.places.paths import PLACES, Project, check_branch, path_for, project, root_for
+from fleet.places.record import known
+from fleet.places.remove import remove
 
-__all__ = ["Place", "prepare"]
+__all__ = [
+    "PLACES",
+    "Condition", "Place", "PlaceKind", "Project", "check_branch", "collect", "condition", "conditions", "difference",
+    "known", "make", "path_for", "prepare", "project", "record", "remove", "root_for", "salvage", "size",
+]  # fmt: skip

@@ -89,7 +89,7 @@ class _Hall:
         self._coders = Counter(attempt.coder for attempt in running)
         self._models = Counter(attempt.model for attempt in running)
         self._accounts = Counter((attempt.coder, attempt.account) for attempt in running)
-        self._projects = Counter(_project(attempt.cwd, rules.slots.projects) for attempt in running)
+        self._projects = Counter(_project(_where(attempt), rules.slots.projects) for attempt in running)
         self._promised = sum(rules.budget.need(attempt.coder) for attempt in running)
         young = [one for one in running if one.started is None or 0 <= now - one.started < STARTING]
         self._starting = sum(rules.budget.need(attempt.coder) for attempt in young)
@@ -186,6 +186,11 @@ def short_of_disk(free: int, total: int, least: int) -> str | None:
     if total and free / total < LEAST_SHARE:
         return f"{free / total:.0%} of the disk free, and it must be 5 %"
     return None
+
+
+def _where(attempt: Attempt) -> str:
+    """The directory that its task names: the place that an attempt works in may stand anywhere."""
+    return attempt.spec.cwd if attempt.spec and attempt.repository else attempt.cwd
 
 
 def _project(cwd: str | None, projects: Mapping[str, int]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -14,13 +14,24 @@ from fleet.core.errors import is_passing
 P = ParamSpec("P")
 T = TypeVar("T")
 THREADS = 6  # more of them only fight over the interpreter; what blocks for long has limits of its own
-_pool = ThreadPoolExecutor(THREADS, "aside")
+LONG = 50  # of those that mostly wait for a program
+_pool, _slow = ThreadPoolExecutor(THREADS, "aside"), ThreadPoolExecutor(LONG, "at leisure")
+Aside = Callable[[Callable[[], None]], Awaitable[None]]
 
 
 async def aside(act: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """Do something that may block; a full disk, or no process to be had, is Unavailable and not a failure."""
+    return await _in(_pool, partial(act, *args, **named))
+
+
+async def at_leisure(act: Callable[[], T]) -> T:
+    """The same for what may take minutes, so that it keeps nobody else waiting."""
+    return await _in(_slow, act)
+
+
+async def _in(pool: ThreadPoolExecutor, act: Callable[[], T]) -> T:
     try:
-        return await asyncio.get_running_loop().run_in_executor(_pool, partial(act, *args, **named))
+        return await asyncio.get_running_loop().run_in_executor(pool, act)
     except OSError as problem:
         if is_passing(problem):
             raise Unavailable(f"{problem.filename or 'this machine'}: {problem.strerror}") from problem

@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fleet import keeper
 from fleet.core import FleetError, NotFound
-from fleet.core.work import Attempt
+from fleet.core.work import Attempt, Verdict
 from fleet.engine.base import Work
 from fleet.evidence.receipt import Process, Receipt, load_receipt, save
-from fleet.supervisor.aside import aside
-from fleet.supervisor.follow import follow, note, note_unkept
+from fleet.supervisor.aside import Aside, aside, at_leisure
+from fleet.supervisor.follow import follow
 from fleet.supervisor.handover import hand_over
 from fleet.supervisor.house import House
+from fleet.supervisor.notes import note, note_unkept
+from fleet.supervisor.place import Slow
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
-from fleet.supervisor.settle import decide, publish, put_back, reopen, tell
+from fleet.supervisor.result import add_check, bring_back, look_at, nothing, write_receipt
+from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
-from fleet.supervisor.verify import add_check, check, look_at, nothing, write_receipt
+from fleet.supervisor.verify import check
 
 
 class Attempts:
@@ -39,7 +43,12 @@ class Attempts:
 
     async def prepare(self, name: str) -> None:
         self.settling.add(name)
-        await self._change(name, self._prepare)
+        try:
+            await self._change(name, self._prepare)
+        except Slow:
+            self.settling.discard(name)  # nobody waits for that who wants to stop: it is begun anew
+            await self._change(name, partial(self._prepare, at_leisure=True), at_leisure)
+            self.settling.add(name)
 
     async def run(self, name: str) -> None:
         attempt = await self._load(name)
@@ -98,8 +107,8 @@ class Attempts:
                 self._neighbours.setdefault(other.id, set()).add(attempt.id)
                 self._neighbours.setdefault(attempt.id, set()).add(other.id)
 
-    def _prepare(self, attempt: Attempt) -> Attempt:
-        prepared, begun = prepare(self._house, attempt)
+    def _prepare(self, attempt: Attempt, *, at_leisure: bool = False) -> Attempt:
+        prepared, begun = prepare(self._house, attempt, at_leisure=at_leisure)
         if begun is not None:
             self._starts[attempt.id] = begun
         return prepared
@@ -132,6 +141,7 @@ class Attempts:
         result = nothing(attempt)
         if attempt.started is not None:
             result = look_at(self._house, attempt, sorted(self._neighbours.get(attempt.id, ())))
+            bring_back(self._house, attempt)
         return write_receipt(self._house, attempt, result)
 
     def _give_in(self, attempt: Attempt, said: str) -> Attempt:
@@ -147,10 +157,7 @@ class Attempts:
         """Tell the ledger, then the tracker: in this order nobody can start the task anew while it is unsettled."""
         receipt = load_receipt(self._house.attempt_directory(attempt) / "receipt.json")
         if attempt.verdict is None:
-            attempt = decide(self._house, attempt, receipt)
-            reopen(self._house, attempt)
-            put_back(self._house, attempt)
-            self._keep(attempt)
+            attempt = self._decided(attempt, receipt)
         conclude(self._house, attempt)
         if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told
@@ -163,16 +170,29 @@ class Attempts:
         self._house.log.say("settled", task=attempt.task, attempt=attempt.id, retry_after=again, **facts)
         return attempt
 
+    def _decided(self, attempt: Attempt, receipt: Receipt | None) -> Attempt:
+        """The attempt with its verdict, written down. Whoever says something to an agent writes it down before they ask
+        the ledger: so after the verdict stands there, what was said is looked at once more.
+        """
+        decided = decide(self._house, attempt, receipt)
+        reopen(self._house, decided)
+        put_back(self._house, decided)
+        self._keep(decided)
+        if decided.verdict is Verdict.ACCEPTED and has_more(self._house, decided):
+            decided = decide(self._house, attempt, receipt)
+            self._keep(decided)
+        return decided
+
     async def _load(self, name: str) -> Attempt:
         """What is known of an attempt: from here while it runs, from the ledger after a restart."""
         if name not in self.current:
             self.current[name] = await aside(self._house.ledger.get, name)
         return self.current[name]
 
-    async def _change(self, name: str, change: Callable[[Attempt], Attempt]) -> None:
+    async def _change(self, name: str, change: Callable[[Attempt], Attempt], how: Aside = aside) -> None:
         """Do something slow with an attempt, and keep what came of it."""
         attempt = await self._load(name)
-        await aside(lambda: self._keep(change(attempt)))
+        await how(lambda: self._keep(change(attempt)))
 
     def _keep(self, attempt: Attempt) -> None:
         """Know this of an attempt from now on; the ledger is told when it is something new."""

@@ -9,26 +9,23 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-import msgspec
-
 from fleet import keeper
 from fleet.coders.base import ASK_GRACE
 from fleet.core import FleetError, Unavailable
 from fleet.core.work import Attempt, Event
-from fleet.evidence.journal import Journal
 from fleet.supervisor.aside import aside
 from fleet.supervisor.asked import waits
 from fleet.supervisor.house import House
-from fleet.supervisor.limits import Reached, Spent, full, overspent, silent, spent, unkept
+from fleet.supervisor.limits import Reached, Spent, full, overspent, silent, spent
+from fleet.supervisor.notes import Notes
 from fleet.supervisor.provider import hear
-from fleet.supervisor.transcript import CHATTER, Told, Transcript, condense, fold
+from fleet.supervisor.transcript import Transcript, fold
 
 Reader = Callable[[bytes], list[Event]]
 
 SAVE_EVERY = 1.0
 LADDER = 30.0  # seconds; a keeper needs 17 at most to end an agent
 AWAY = 30.0  # seconds
-MOST_EVENTS = 256 * 1024 * 1024
 
 
 async def follow(house: House, attempt: Attempt, hold: keeper.Hold, know: Callable[[Attempt], None]) -> None:
@@ -43,7 +40,7 @@ async def follow(house: House, attempt: Attempt, hold: keeper.Hold, know: Callab
     before = spent(await aside(house.earlier, attempt))
     if attempt.ending is not None:
         hold.abort()  # an earlier supervisor had decided so, and may not have come as far as to say it
-    with _Notes(house, attempt) as notes, Transcript(directory / "stdout", attempt.offset) as transcript:
+    with Notes(house, attempt) as notes, Transcript(directory / "stdout", attempt.offset) as transcript:
         while not over:
             due = min(overdue.at, quiet.at, saved + SAVE_EVERY if unsaved else overdue.at)
             news, reached = await heard(hold, due - clock()), transcript.reach
@@ -69,20 +66,6 @@ async def follow(house: House, attempt: Attempt, hold: keeper.Hold, know: Callab
                     await aside(house.ledger.save, attempt)
 
 
-def note(house: House, attempt: Attempt, kind: str, **facts: object) -> None:
-    """Put one fact of the supervisor's own among the task's events."""
-    with _Notes(house, attempt) as notes:
-        notes.append([{"kind": kind} | facts])
-
-
-def note_unkept(house: House, attempt: Attempt) -> None:
-    """Say which limits cannot be kept, before the agent begins."""
-    can = house.find_coder(attempt.coder, house.runtime).can
-    for limit, why in unkept(attempt.limits or house.runtime.limits, attempt.coder, can).items():
-        house.log.say("limit not kept", task=attempt.task, level="warning", attempt=attempt.id, limit=limit, text=why)
-        note(house, attempt, "limit_not_kept", limit=limit, text=why)
-
-
 async def heard(hold: keeper.Hold, within: float) -> bool | None:
     """Wait a while for news of an agent: whether there is more; False once its keeper is gone, None without news."""
     try:
@@ -101,7 +84,7 @@ def reader(house: House, attempt: Attempt) -> Reader:
         return text
 
 
-def _digest(house: House, attempt: Attempt, read: Reader, piece: list[tuple[bytes, int]], notes: _Notes) -> Attempt:
+def _digest(house: House, attempt: Attempt, read: Reader, piece: list[tuple[bytes, int]], notes: Notes) -> Attempt:
     """What some lines of output mean for the attempt, written down as events."""
     events = [(event, offset) for line, offset in piece if line for event in read(line)]
     notes.record(events)
@@ -173,59 +156,3 @@ class Overdue:
         facts = {"attempt": self._attempt.id, "ended": self._warned}
         self._house.log.say("keeper does not answer", task=self._attempt.task, level="warning", **facts)
         self.at, self._warned = now + LADDER, True
-
-
-class _Notes:
-    """The task's events.jsonl. A file that cannot be written, since an agent can put anything there, stops nothing."""
-
-    def __init__(self, house: House, attempt: Attempt) -> None:
-        self._house = house
-        self._attempt = attempt
-        self._journal = _open(house, attempt.task)
-        self._known = _reach(self._journal, attempt.id)
-
-    def __enter__(self) -> _Notes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._journal is not None:
-            self._journal.close()
-
-    def record(self, events: list[Told]) -> None:
-        """Write down events with the offset of their line; those of a line that is there already are left out.
-
-        Of an agent that says too much, only what it did is kept in the end; its stdout has the rest.
-        """
-        fresh = condense([told for told in events if told[1] > self._known])
-        if self._journal is not None and self._journal.size > MOST_EVENTS:
-            fresh = [told for told in fresh if told[0].kind not in CHATTER]
-        self.append([{"offset": offset} | _plain(event) for event, offset in fresh])
-
-    def append(self, records: list[dict[str, object]]) -> None:
-        if self._journal is None or not records:
-            return
-        last = self._journal.last.get("id")
-        first = last + 1 if isinstance(last, int) else 1
-        shared: dict[str, object] = {"at": round(self._house.now(), 3), "attempt": self._attempt.id}
-        with suppress(OSError):  # the disk is full: the transcript and the ledger still have it
-            self._journal.append([{"id": first + n} | shared | record for n, record in enumerate(records)])
-
-
-def _open(house: House, task: str) -> Journal | None:
-    path: Path = house.task_directory(task) / "events.jsonl"
-    try:
-        return Journal(path)
-    except (OSError, FleetError) as problem:
-        house.log.say("events not kept", task=task, level="warning", text=str(problem))
-        return None
-
-
-def _reach(journal: Journal | None, attempt: str) -> int:
-    """How far into this attempt's output the task's events reach."""
-    last = journal.last if journal is not None else {}
-    offset = last.get("offset")
-    return offset if last.get("attempt") == attempt and isinstance(offset, int) else -1
-
-
-def _plain(event: Event) -> dict[str, object]:
-    return {name: value for name, value in msgspec.to_builtins(event).items() if value is not None}

@@ -15,9 +15,10 @@ from fleet.core.work import Attempt, Ending
 from fleet.host import files
 from fleet.keeper import Cause
 from fleet.supervisor.aside import aside
-from fleet.supervisor.follow import Overdue, Quiet, Reader, heard, note, reader
+from fleet.supervisor.follow import Overdue, Quiet, Reader, heard, reader
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import left, overspent, spent
+from fleet.supervisor.notes import note
 from fleet.supervisor.provider import hear
 from fleet.supervisor.start import fenced, marks, start
 from fleet.supervisor.transcript import Transcript, fold

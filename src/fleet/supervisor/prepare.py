@@ -15,16 +15,21 @@ from fleet.core.work import Attempt, Ending
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import look
 from fleet.host import files
+from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import context_limit, overspent, spent
+from fleet.supervisor.place import Placed, Slow, furnished, settle_in
 from fleet.supervisor.start import start
 
 
-def prepare(house: House, attempt: Attempt) -> tuple[Attempt, keeper.Start | None]:
-    """The attempt with its place, its base and its limits, and how to start it; or the reason why it cannot begin."""
+def prepare(house: House, attempt: Attempt, *, at_leisure: bool) -> tuple[Attempt, keeper.Start | None]:
+    """The attempt with its place, its base and its limits, and how to start it; or the reason why it cannot begin.
+
+    When that may take minutes, and is not to, it is Slow.
+    """
     try:
-        return _prepare(house, attempt)
+        return _prepare(house, attempt, at_leisure)
     except Unavailable:
         raise
     except FleetError as problem:
@@ -36,34 +41,54 @@ def prepare(house: House, attempt: Attempt) -> tuple[Attempt, keeper.Start | Non
     return replace(attempt, ending=Ending.NOT_STARTED, cause=cause), None
 
 
-def _prepare(house: House, attempt: Attempt) -> tuple[Attempt, keeper.Start | None]:
+def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt, keeper.Start | None]:
     spec = tracker.spec.read(house.home, attempt.task)
     task = house.tracker.get(attempt.task)
     if task.status is Status.CLOSED:
         return replace(attempt, ending=Ending.CANCELLED, cause=task.reason or "closed before it began"), None
     coder = house.find_coder(attempt.coder, house.runtime)
     resolved = resolve_limits(spec, project_limits(Path(spec.cwd)), house.runtime)
-    place = places.prepare(Path(spec.cwd))
+    placed = settle_in(house.home, attempt.task, spec)
+    place, now = placed.place, places.prepare(placed.cwd)  # an earlier attempt may have committed since it was made
     artifacts = files.private_dir(house.artifacts(attempt.task))
     directory = files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
-    save(directory / "before.json", look(place.path, artifacts))
+    variables = _furnish(house, attempt, placed, at_leisure)
+    save(directory / "before.json", look(placed.cwd, artifacts))
     told = house.ledger.context(attempt.coder, attempt.model)
     own = house.runtime.coders.get(attempt.coder)
     said = own.context_limit if own else None
     context = context_limit(told, said or context_of(coder, attempt.model), declared=said is not None)
     prepared = replace(
         attempt,
-        cwd=str(place.path),
-        branch=place.branch,
-        base=place.base,
+        cwd=str(placed.cwd),
+        branch=now.branch or place.branch,
+        base=now.base,
+        place=place.kind,
+        repository=str(place.repository or ""),
+        variables=variables,
         limits=resolved.limits,
         origins={name: origin.value for name, origin in resolved.origins.items()},
         context_limit=context[0],
         context_from=context[1],
         asked_before=asked.how_many(house, attempt.task),
+        remarks=len(remarks.read(house.home, attempt.task)),
         spec=spec,
     )
     used_up = overspent(prepared, spent(house.earlier(attempt)))
     if used_up is not None:
         return replace(prepared, ending=used_up.ending, cause=f"{used_up.cause}; used by earlier attempts"), None
     return start(house, prepared, task)  # nothing is started yet: what cannot be is said now
+
+
+def _furnish(house: House, attempt: Attempt, placed: Placed, at_leisure: bool) -> dict[str, str]:
+    """The variables of the attempt's place. Its set-up commands are run before the first agent works there."""
+    workspace = placed.workspace
+    if workspace is None:
+        return {}
+    begun = any(one.started is not None for one in house.earlier(attempt))
+    if workspace.setup and not workspace.quick and not begun and not at_leisure:
+        raise Slow
+    found = furnished(house, attempt, placed.place, workspace, quick=begun)
+    for warning in found.warnings:
+        house.log.say("place not furnished", task=attempt.task, level="warning", attempt=attempt.id, text=warning)
+    return dict(found.env)

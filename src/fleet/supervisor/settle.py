@@ -12,6 +12,8 @@ from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence import ledger
 from fleet.evidence.receipt import Process, Receipt, save
 from fleet.host import files
+from fleet.places import ports
+from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.house import House
 from fleet.supervisor.verdict import Facts, judge
@@ -33,6 +35,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
             status=attempt.status,
             question=left.question,
             answered=left.answered,
+            more=has_more(house, attempt),
             failures=ledger.failures(earlier),
             lost=ledger.lost(earlier),
             limited_before=ledger.limited(earlier),
@@ -48,6 +51,11 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
         retry_after=judged.retry_after,
         ended=attempt.ended or house.now(),
     )
+
+
+def has_more(house: House, attempt: Attempt) -> bool:
+    """Whether a person has said something to the agent that it was not told yet."""
+    return len(remarks.read(house.home, attempt.task)) > attempt.remarks
 
 
 def _believed(house: House, attempt: Attempt, receipt: Receipt | None) -> Process:
@@ -126,6 +134,8 @@ def _unblock(house: House, task: str) -> None:
 
 def publish(house: House, final: Receipt) -> None:
     """The receipt as it stays: with the verdict in it, and for the task as a whole."""
+    if final.attempt.variables:
+        ports.free(house.home, final.attempt.id)
     directory, task = house.attempt_directory(final.attempt), house.task_directory(final.attempt.task)
     with suppress(OSError):
         save(directory / "receipt.json", final)

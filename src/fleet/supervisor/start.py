@@ -14,6 +14,7 @@ from fleet.core.task import Task
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import PROVIDERS
 from fleet.host import machine
+from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
@@ -44,7 +45,7 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
         env=agent_environment(
             house.environment,
             passed,
-            own | (dict(declared.env) if declared else {}) | _chosen(account),
+            own | (dict(declared.env) if declared else {}) | attempt.variables | _chosen(account),
             told(house, attempt),
         ),
         cwd=Path(attempt.cwd),
@@ -123,9 +124,10 @@ def _prompt(
 ) -> str:
     previous = earlier[-1].cause if earlier and earlier[-1].verdict in (Verdict.RETRY, Verdict.REFUSED) else None
     answers = asked.answers(house, earlier)
+    said = _said(house, attempt, earlier)
     if session is not None:
         reason = "a person has answered its question" if answers else "a person opened the task again"
-        return instructions.again(previous or reason, attempt=attempt.id, answers=answers)
+        return instructions.again(previous or reason, attempt=attempt.id, answers=answers, said=said)
     return instructions.prompt(
         task=task,
         spec_cwd=Path(attempt.cwd),
@@ -135,4 +137,11 @@ def _prompt(
         goes_on=bool(earlier) and earlier[-1].ending is Ending.CONTEXT,
         answers=answers,
         can_ask=can_ask,
+        said=said,
     )
+
+
+def _said(house: House, attempt: Attempt, earlier: list[Attempt]) -> str | None:
+    """What a person said that no model has been told yet."""
+    known = next((one.remarks for one in reversed(earlier) if one.turned), 0)
+    return "\n\n".join(remarks.read(house.home, attempt.task)[known : attempt.remarks]) or None

@@ -10,7 +10,7 @@ from enum import Enum
 
 from fleet import tracker
 from fleet.core import FleetError, NotFound
-from fleet.core.task import Status, Task
+from fleet.core.task import Spec, Status, Task
 from fleet.core.work import Attempt
 from fleet.engine.base import Engine
 from fleet.gates import Closed
@@ -18,6 +18,7 @@ from fleet.supervisor.admit import Admitted, Candidate, admit
 from fleet.supervisor.aside import aside
 from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import choose, where
+from fleet.supervisor.heard import watch
 from fleet.supervisor.house import House
 from fleet.supervisor.rules import rules
 
@@ -28,6 +29,7 @@ LEAST_PAUSE = 0.05
 LET_GO = 2.0
 TIDY_EVERY = 3600.0
 FIRST_TIDY = 60.0
+WATCH_EVERY = 5.0
 
 Launch = Callable[[Attempts], Engine]
 
@@ -64,6 +66,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._hindrance = ""
         self._tidy_at = asyncio.get_running_loop().time() + FIRST_TIDY
+        self._watch_at = 0.0
         self._failing = False
         self._complaint = ""
         self._passed = False  # the one pass of --once has been made
@@ -148,6 +151,7 @@ class Supervisor:
         try:
             await engine.rest()
             await self._tidy(engine)
+            await self._watch()
             if self._failing:
                 await self._reconcile(engine)
                 self._failing = False
@@ -174,6 +178,13 @@ class Supervisor:
             self._tidy_at = now + TIDY_EVERY
             await engine.forget()
 
+    async def _watch(self) -> None:
+        """Every few seconds, look after the agents that people talk to: their limits are kept too."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._watch_at:
+            self._watch_at = now + WATCH_EVERY
+            await aside(watch, self._house)
+
     def _refresh(self) -> None:
         change = self._house.settings.refresh()
         if change.problem is not None:
@@ -199,12 +210,14 @@ class Supervisor:
         law = rules(house.home, runtime, now)
         while True:
             tasks = house.tracker.ready(limit, runtime.ageing)
-            lasts = house.ledger.last_of([task.id for task in tasks])
-            found = admit(self._candidates(tasks, lasts), running, law, now)
+            specs = {task.id: self._spec(task) for task in tasks}
+            ours = [task for task in tasks if not is_talked_to(specs[task.id])]
+            lasts = house.ledger.last_of([task.id for task in ours])
+            found = admit(self._candidates(ours, specs, lasts), running, law, now)
             if found.chosen or law.closed or len(tasks) < limit:
                 break
             limit *= 4
-        return Looked(found.chosen, len(tasks), self._soonest(found, now), law.closed)
+        return Looked(found.chosen, len(ours), self._soonest(found, now), law.closed)
 
     def _soonest(self, found: Admitted, now: float) -> float:
         """Seconds until somebody who waits now may be let in, as far as that is known."""
@@ -212,12 +225,18 @@ class Supervisor:
         usual = LOOK_EVERY.get(self._house.tracker.name, LOOK_SECONDS)
         return max(LEAST_PAUSE, min([*known, usual]))
 
-    def _candidates(self, tasks: Sequence[Task], lasts: dict[str, Attempt]) -> Iterator[Candidate]:
+    def _spec(self, task: Task) -> Spec | None:
+        """How a task is to be worked on. Without one it is claimed all the same, and fails with the reason."""
+        try:
+            return tracker.spec.read(self._house.home, task.id)
+        except FleetError:
+            return None
+
+    def _candidates(
+        self, tasks: Sequence[Task], specs: dict[str, Spec | None], lasts: dict[str, Attempt]
+    ) -> Iterator[Candidate]:
         for task in tasks:
-            try:
-                spec = tracker.spec.read(self._house.home, task.id)
-            except FleetError:
-                spec = None  # it is claimed all the same, and fails with the reason
+            spec = specs[task.id]
             choice = choose(spec, self._house.coder, self._house.runtime)
             last = lasts.get(task.id)
             yield Candidate(
@@ -308,6 +327,11 @@ class Supervisor:
             self._woken.clear()
             await _first_of(self._woken.wait(), left)
         self._house.log.say("let go", agents=len(self._running))
+
+
+def is_talked_to(spec: Spec | None) -> bool:
+    """Whether a person began the task in a terminal: then nobody else is to work on it."""
+    return spec is not None and bool(spec.interactive)
 
 
 def is_stranded(task: Task, busy: set[str], actor: str) -> bool:

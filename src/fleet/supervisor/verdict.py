@@ -28,6 +28,7 @@ class Facts:
     limited: bool = False  # the agent says that a window of the provider's is used up
     status: int | None = None  # what the provider last refused a request with
     answered: bool = False  # that question, since the agent ended
+    more: bool = False  # a person has said something to the agent that it was not told yet
     failures: int = 0  # in a row, before this one
     lost: int = 0  # in a row, before this one
     limited_before: int = 0  # attempts in a row that a limit ended before a model had answered
@@ -56,7 +57,7 @@ def judge(facts: Facts) -> Judged:
             return Judged(ending, Verdict.CANCELLED, cause)
         case Ending.QUESTION:
             return _nobodys_fault(facts, ending, cause) if facts.answered else Judged(ending, Verdict.ASKED, cause)
-        case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT | Ending.RATE_LIMITED | Ending.TURNED_AWAY:
+        case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT | Ending.RATE_LIMITED | Ending.TURNED_AWAY | Ending.TOLD:
             return _nobodys_fault(facts, ending, cause)
         case Ending.NOT_STARTED | Ending.TOKENS | Ending.COST:
             return Judged(ending, Verdict.FAILED, cause)
@@ -76,7 +77,7 @@ def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
         return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
     if ending is Ending.TURNED_AWAY:
         return Judged(ending, Verdict.RETRY, cause, REFUSED_PAUSE)
-    again = facts.lost > 0 and ending not in (Ending.CONTEXT, Ending.QUESTION)
+    again = facts.lost > 0 and ending not in (Ending.CONTEXT, Ending.QUESTION, Ending.TOLD)
     return Judged(ending, Verdict.RETRY, cause, wait(facts.lost - 1, facts.backoff) if again else 0.0)
 
 
@@ -104,6 +105,8 @@ def ended(facts: Facts) -> tuple[Ending, str]:
 def _exited(facts: Facts) -> tuple[Ending, str]:
     if facts.process.signal is not None or facts.process.code != 0 or facts.error is not None:
         return _crashed(facts)
+    if facts.more:
+        return Ending.TOLD, "a person has said more, for its next turn"
     if facts.question is not None:
         return Ending.QUESTION, f"it asked, and is answered: {facts.question}" if facts.answered else facts.question
     if facts.result is not None and facts.result.effect is False:

@@ -1,4 +1,4 @@
-"""Step three: what came of it, from git, from the keeper's record and from a check that is run anew."""
+"""Step three, after what was found: the task's check is run anew."""
 
 from __future__ import annotations
 
@@ -7,31 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleet import keeper
-from fleet.core.text import clean
-from fleet.core.work import Attempt, Ending
-from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_receipt, load_snapshot, save
-from fleet.evidence.snapshot import Snapshot, look
+from fleet.core.work import Attempt
+from fleet.evidence.receipt import Check, load_receipt
 from fleet.host import files
 from fleet.keeper import Cause
 from fleet.supervisor.aside import aside
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
-from fleet.supervisor.limits import named
+from fleet.supervisor.result import TAIL
 from fleet.supervisor.start import marks, told
 
 CHECK_SECONDS = 600.0
 CHECK_OUTPUT = 16 * 1024 * 1024
 CHECKED_AGAIN = 3
-TAIL = 2000
-
-
-def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
-    """What the agent left in its place."""
-    seen = load_snapshot(house.attempt_directory(attempt) / "before.json") or Snapshot(None, None, None)
-    before = replace(seen, head=attempt.base)  # the ledger's word, since an agent can write to the directory
-    cwd = Path(attempt.cwd)
-    return replace(examine(cwd, before, look(cwd, house.artifacts(attempt.task))), shared=neighbours)
 
 
 async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None]) -> Check | None:
@@ -82,76 +71,3 @@ def _checked(command: str, seen: keeper.Exit, directory: Path) -> Check:
     passed = seen.cause == Cause.EXITED and seen.code == 0
     cause = f"exit {seen.code}" if seen.cause == Cause.EXITED else (seen.error or seen.cause)
     return Check(command, passed, cause, seen.code, seen.wall, output.decode(errors="replace")[-TAIL:])
-
-
-def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
-    directory = house.attempt_directory(attempt)
-    seen = keeper.Hold(directory).exit
-    ended = replace(
-        attempt, ended=attempt.ended or (seen.ended if seen else house.now()), memory=(seen and seen.memory) or None
-    )
-    save(directory / "receipt.json", Receipt(ended, process_of(attempt, directory), result))
-    return ended
-
-
-def add_check(house: House, attempt: Attempt, checked: Check) -> None:
-    path = house.attempt_directory(attempt) / "receipt.json"
-    receipt = load_receipt(path)
-    if receipt is not None:
-        save(path, replace(receipt, check=checked))
-
-
-def nothing(attempt: Attempt) -> Result:
-    """The result of an attempt that nobody could look at."""
-    return Result(attempt.base, attempt.base, [], [], None, None)
-
-
-def process_of(attempt: Attempt, directory: Path) -> Process:
-    """How the agent's process went, from its keeper's record; without one it is lost, and that is what is said."""
-    if attempt.ending is not None and attempt.started is None:
-        return Process(attempt.ending.value, error=attempt.cause)
-    seen = keeper.Hold(directory).exit
-    if seen is None:
-        return Process("lost", error=_lost(directory))
-    relieved = attempt.ending if _by_us(attempt, seen) else None
-    return Process(
-        cause=relieved.value if relieved else seen.cause.value,
-        code=seen.code,
-        signal=seen.signal,
-        error=attempt.cause if relieved else _why(seen, attempt),
-        wall=seen.wall,
-        cpu=seen.cpu,
-        memory=seen.memory,
-        output=seen.stdout,
-        dropped=seen.dropped,
-        leftovers=seen.leftovers,
-        survivors=seen.survivors,
-    )
-
-
-def _by_us(attempt: Attempt, seen: keeper.Exit) -> bool:
-    """Whether it was ended for a limit: by its keeper, unless it ended before; or by itself, told what it may spend."""
-    return seen.cause is Cause.CANCELLED or (attempt.ending is Ending.COST and attempt.error is not None)
-
-
-def _lost(directory: Path) -> str:
-    said = (files.read_end(directory / "keeper.err", TAIL) or b"").decode(errors="replace").strip().splitlines()
-    return f"its keeper failed: {clean(said[-1])}" if said else "its keeper was killed; what it left running was ended"
-
-
-def _why(seen: keeper.Exit, attempt: Attempt) -> str | None:
-    """The cause in words; a limit is named with whoever set it."""
-    match seen.cause:
-        case Cause.TIMED_OUT:
-            return f"the time limit was reached after {seen.wall:.0f} s ({named(attempt, 'timeout')})"
-        case Cause.OUTPUT:
-            wrote = f"{seen.stdout / 1e6:.0f} MB"
-            return f"the output limit was reached after {wrote} ({named(attempt, 'output')})"
-        case Cause.ABANDONED:
-            return "no supervisor came back, so its keeper ended it"
-        case Cause.CANCELLED:
-            return "by hand"
-        case Cause.NOT_STARTED if seen.error and seen.error.startswith("ENOENT"):
-            return f"{seen.error.rpartition(': ')[2]} is not installed, or not on the supervisor's PATH"
-        case _:
-            return seen.error

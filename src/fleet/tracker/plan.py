@@ -22,7 +22,8 @@ from fleet.core.text import clean, nearest
 from fleet.tracker import spec as specs
 
 WORDS = ("id", "title", "description", "priority", "after")
-NAMES = (*WORDS, *specs.NAMES)
+TOLD = tuple(name for name in specs.NAMES if name != "interactive")  # that is begun by a person, in a terminal
+NAMES = (*WORDS, *TOLD)
 SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 UNITS: dict[str, Callable[[str], float]] = {
     "timeout": units.seconds,
@@ -235,7 +236,7 @@ def _new(entry: Entry, after: tuple[str, ...], usual: int, problems: list[Proble
 def _spec(entry: Entry, spec: Spec, problems: list[Problem]) -> Spec:
     """How a task is to be worked on, by the same rules as its task.json."""
     told: dict[str, object] = {}
-    for name in specs.NAMES:
+    for name in TOLD:
         value = entry.said.get(name)
         if value is None:
             continue

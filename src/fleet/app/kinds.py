@@ -1,0 +1,108 @@
+"""What kind of project a directory holds, and what its places need before an agent can work there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fleet.host import files, machine
+
+# The first whose file is there; a package.json beside the others is for assets.
+SIGNS = {
+    "rails": ("Gemfile",),
+    "python": ("pyproject.toml", "requirements.txt"),
+    "go": ("go.mod",),
+    "rust": ("Cargo.toml",),
+    "node": ("package.json",),
+}
+KINDS = ("rails", "node", "python", "go", "rust")
+CREDENTIALS = {
+    "rails": (
+        "config/master.key", "config/credentials/development.key", "config/credentials/test.key", ".env", ".env.local",
+    ),
+    "node": (".env", ".env.local"),
+    "python": (".env", "secrets.json"),
+    "go": (".env",),
+    "rust": (".env",),
+}  # fmt: skip
+LOCKS = {
+    "pnpm-lock.yaml": "pnpm install --frozen-lockfile",
+    "bun.lock": "bun install --frozen-lockfile",
+    "bun.lockb": "bun install --frozen-lockfile",
+    "package-lock.json": "npm ci",
+    "npm-shrinkwrap.json": "npm ci",
+}
+VENV = "python3 -m venv .venv && echo '*' > .venv/.gitignore && .venv/bin/pip install"
+LARGEST = 4 * 1024 * 1024
+
+
+def detect(project: Path) -> str | None:
+    """The kind of a project, from the files at its top; None when none of them says."""
+    return next((kind for kind, signs in SIGNS.items() if any((project / sign).is_file() for sign in signs)), None)
+
+
+def workspace(kind: str, project: Path) -> dict[str, object]:
+    """What `workspace:` should say: files that are there and not in git, commands of tools that the project shows."""
+    there = [name for name in CREDENTIALS[kind] if (project / name).is_file()]
+    secret = [name for name in there if not machine.is_tracked_by_git(project / name)]
+    commands = list(_commands(kind, project))
+    serves = {"env": {"PORT": "{port}"}} if kind in ("rails", "node") else {}
+    found = {"credential_files": secret, "setup": commands, **serves}
+    return {key: value for key, value in found.items() if value}
+
+
+def _commands(kind: str, project: Path) -> Iterator[str]:
+    match kind:
+        case "rails":
+            yield "bundle install"
+        case "python":
+            yield from _python(project)
+        case "go":
+            yield "go mod download"
+        case "rust":
+            yield "cargo fetch"
+    if (project / "package.json").is_file():
+        yield from _node(project, build=kind == "node")
+    elif kind == "node":
+        yield "npm install"
+    if kind == "rails" and (project / "config/database.yml").is_file():
+        yield "bundle exec rails db:create db:migrate"
+
+
+def _node(project: Path, *, build: bool) -> Iterator[str]:
+    yarn = "yarn install --immutable" if (project / ".yarnrc.yml").is_file() else "yarn install --frozen-lockfile"
+    locks = LOCKS | {"yarn.lock": yarn}
+    install = next((command for lock, command in locks.items() if (project / lock).is_file()), "npm install")
+    yield install
+    if build and "build" in _scripts(project / "package.json"):
+        yield f"{install.split()[0]} run build"
+
+
+def _scripts(path: Path) -> dict[str, object]:
+    try:
+        read = json.loads(files.read(path, follow=True, limit=LARGEST) or b"{}")
+    except (OSError, ValueError, RecursionError):
+        return {}
+    scripts = read.get("scripts") if isinstance(read, dict) else None
+    return scripts if isinstance(scripts, dict) else {}
+
+
+def _python(project: Path) -> Iterator[str]:
+    there = set(os.listdir(project))
+    if "uv.lock" in there:
+        install, python = "uv sync", "uv run python"
+    elif "poetry.lock" in there:
+        install, python = "poetry install", "poetry run python"
+    elif "Pipfile.lock" in there:
+        install, python = "pipenv sync --dev", "pipenv run python"
+    elif "requirements.txt" in there:
+        install, python = f"{VENV} -r requirements.txt", ".venv/bin/python"
+    elif "pyproject.toml" in there:
+        install, python = f"{VENV} -e .", ".venv/bin/python"
+    else:
+        return
+    yield install
+    if "manage.py" in there:
+        yield f"{python} manage.py migrate"

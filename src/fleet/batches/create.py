@@ -1,0 +1,206 @@
+"""Begin attempts that people talk to: a task, a place, a terminal, and the first prompt, proven to be taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fleet import keeper, places, tracker
+from fleet.batches.end import end
+from fleet.batches.prompt import give
+from fleet.batches.site import BEING_MADE, Site, place_of
+from fleet.batches.wanted import Wanted, must_differ
+from fleet.coders import Job, talker_of, teller
+from fleet.coders.base import checked
+from fleet.config.limits import Origin, project_limits, resolve_limits
+from fleet.core import BadConfig, FleetError, ToolMissing
+from fleet.core.talk import Delivery
+from fleet.core.task import NewTask, Spec
+from fleet.core.text import clean
+from fleet.core.work import Attempt, PlaceKind
+from fleet.evidence.receipt import save
+from fleet.evidence.snapshot import Snapshot, look
+from fleet.host import files, locks, machine
+from fleet.sessions import session_name
+from fleet.supervisor.choice import LOCK
+from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.heard import SIGNALS
+from fleet.supervisor.place import furnished
+from fleet.supervisor.start import told
+
+AT_ONCE = 8
+TEN_YEARS = 10 * 365 * 86400.0  # as good as for ever, and still a number that JSON knows
+TITLE = 100
+KEEPER_WITHIN = 30.0
+TICK = 0.01
+HARD = 3.0  # seconds that an agent in a terminal gets to end before it is killed
+
+Hear = Callable[[str, str], None]  # branch, what happens
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of one that was wanted: it is there, and its prompt was taken or not; or why it could not be made."""
+
+    branch: str
+    attempt: Attempt | None = None
+    delivery: Delivery | None = None
+    problem: FleetError | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def good(self) -> bool:
+        return self.problem is None and (self.delivery is None or self.delivery.taken is not False)
+
+
+def create(site: Site, wanted: Sequence[Wanted], hear: Hear, done: Callable[[Made], None]) -> list[Made]:
+    """Make them all, several at once. What can be known beforehand is looked at first, so that a mistake makes none."""
+    ready = [_checked(site, one) for one in wanted]
+    must_differ(ready)
+    made: dict[str, Made] = {}
+    with ThreadPoolExecutor(AT_ONCE) as hands:
+        begun = [hands.submit(_one, site, one, hear) for one in ready]
+        for each in as_completed(begun):
+            made[each.result().branch] = each.result()
+            done(each.result())
+    return [made[one.branch] for one in ready]
+
+
+def _checked(site: Site, wanted: Wanted) -> Wanted:
+    """The same, with what is inherited, if it can be made at all."""
+    prefix = site.workspace.branch_prefix
+    named = wanted.branch if wanted.branch.startswith(prefix) else prefix + wanted.branch
+    one = replace(wanted, branch=places.check_branch(named))
+    for other in site.attempts():
+        if other.branch == one.branch:
+            raise BadConfig(f"{one.branch} has an agent already ({other.id})", hint=f"fleet attach {one.branch}")
+    coder = talker_of(site.house.find_coder(one.coder, site.house.runtime))
+    if machine.program(coder.program) is None:
+        raise ToolMissing(f"{coder.program} is not installed, or not on your PATH", hint="fleet coders list")
+    checked(Job(one.prompt, site.project.top, one.model))
+    return one
+
+
+def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
+    lock: list[int] = []
+    attempt = None
+    try:
+        attempt = _begin(site, wanted, lock)
+        attempt = _placed(site, wanted, attempt)
+        attempt, warnings = _furnished(site, wanted, attempt, hear)
+        attempt = _started(site, attempt)
+    except (FleetError, OSError) as problem:
+        said = problem if isinstance(problem, FleetError) else FleetError(f"{problem.filename}: {problem.strerror}")
+        _let_go(lock)
+        if attempt is not None:
+            _undone(site, attempt, said)
+        return Made(wanted.branch, problem=said)
+    _let_go(lock)
+    hear(wanted.branch, "started")
+    given = give(site, attempt, wanted.prompt) if wanted.prompt else None
+    return Made(wanted.branch, attempt, given, warnings=warnings)
+
+
+def _let_go(lock: list[int]) -> None:
+    while lock:
+        locks.release(lock.pop())
+
+
+def _undone(site: Site, attempt: Attempt, problem: FleetError) -> None:
+    with suppress(FleetError, OSError):  # what is in the way now is left to `fleet list --repair`
+        end(site, attempt, f"it could not be made: {problem.message}")
+
+
+def _begin(site: Site, wanted: Wanted, lock: list[int]) -> Attempt:
+    """Write down what is going to be, before anything of it is there: what a crash leaves is found by that."""
+    house = site.house
+    kind = PlaceKind.WORKTREE if site.workspace.place is PlaceKind.INPLACE else site.workspace.place
+    spec = Spec(str(site.project.top), wanted.coder, wanted.model, interactive=True, place=kind.value)
+    made = Attempt(
+        id="", task="", number=1, coder=wanted.coder, model=wanted.model,
+        cwd=str(places.path_for(site.root, wanted.branch)), actor=house.actor, created=house.now(), own_coder=True,
+        own_model=wanted.model is not None, branch=wanted.branch, place=kind, repository=str(site.project.top),
+        interactive=True, batch=wanted.batch, spec=spec,
+    )  # fmt: skip
+
+    def record(task: str) -> None:
+        tracker.spec.write(house.home, task, spec)
+        taken = locks.take(files.private_dir(site.directory(replace(made, task=task))) / BEING_MADE)
+        assert taken is not None, "nobody else knows of this task yet"
+        lock.append(taken)
+
+    task = house.tracker.add(NewTask(_title(wanted), wanted.prompt), record)
+    house.tracker.claim(task.id, house.actor)
+    return house.ledger.begin(replace(made, task=task.id))
+
+
+def _title(wanted: Wanted) -> str:
+    first = next((line.strip() for line in wanted.prompt.splitlines() if line.strip()), "")
+    return clean(first, TITLE) or f"work on {wanted.branch}"
+
+
+def _placed(site: Site, wanted: Wanted, attempt: Attempt) -> Attempt:
+    """The attempt in its place."""
+    place = places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd))
+    placed = replace(attempt, base=place.base, cwd=str(place.path))
+    site.house.ledger.save(placed)
+    return placed
+
+
+def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> tuple[Attempt, tuple[str, ...]]:
+    """The attempt with what its project gives it; what stands in its place then is noted."""
+    house, place = site.house, place_of(attempt)
+    found = furnished(
+        house, attempt, place, site.workspace, quick=wanted.quick, hear=lambda line: hear(wanted.branch, line)
+    )
+    artifacts = files.private_dir(house.artifacts(attempt.task))
+    untouched = not found.files and not found.commands
+    before = Snapshot(attempt.base, {}, {}) if untouched else look(place.path, artifacts)
+    save(site.directory(attempt) / "before.json", before)
+    return replace(attempt, variables=dict(found.env)), found.warnings
+
+
+def _started(site: Site, attempt: Attempt) -> Attempt:
+    """The agent in a terminal of its own, under a keeper."""
+    house, directory = site.house, site.directory(attempt)
+    resolved = resolve_limits(Spec(attempt.cwd), project_limits(site.project.top), house.runtime)
+    limits = resolved.limits
+    if resolved.origins["timeout"] is Origin.DEFAULT:
+        limits = replace(limits, timeout=TEN_YEARS)  # the default is for agents that nobody watches
+    coder = talker_of(house.find_coder(attempt.coder, house.runtime))
+    declared = house.runtime.coders.get(attempt.coder)
+    flags = site.workspace.flags.get(attempt.coder)
+    args = flags if flags is not None else tuple(declared.args) if declared else ()
+    job = Job("", Path(attempt.cwd), attempt.model, args=args)
+    command = coder.converse(job, teller(directory / SIGNALS))
+    given = dict(command.env) | (dict(declared.env) if declared else {}) | attempt.variables
+    env = agent_environment(house.environment, declared.pass_env if declared else (), given, told(house, attempt))
+    begun = keeper.Start(
+        argv=command.argv,
+        env={name: value for name, value in env.items() if name in given or name not in ("TERM", "NO_COLOR")},
+        cwd=Path(attempt.cwd), stdin="", timeout=limits.timeout, output=limits.output, dead_man=float("inf"),
+        supervisor_lock=house.home / LOCK, interrupt=0.0, terminate=HARD,
+    )  # fmt: skip
+    terminal = session_name(site.workspace.tmux_prefix, attempt.branch or "")
+    terminal = site.server.open(terminal, attempt.id, Path(attempt.cwd), keeper.in_terminal(directory, begun)).name
+    _meet_keeper(site, attempt)
+    origins = {name: origin.value for name, origin in resolved.origins.items()}
+    started = replace(attempt, started=house.now(), terminal=terminal, limits=limits, origins=origins)
+    house.ledger.save(started)
+    house.log.say("agent started", task=attempt.task, attempt=attempt.id, coder=attempt.coder, terminal=terminal)
+    return started
+
+
+def _meet_keeper(site: Site, attempt: Attempt) -> None:
+    """Wait until the keeper is there: tmux starts it, and says nothing of how that went."""
+    deadline = time.monotonic() + KEEPER_WITHIN
+    while (hold := keeper.adopt(site.directory(attempt))) is None:
+        if time.monotonic() > deadline:
+            shown = clean((site.server.picture(attempt.id) or "it shows nothing").strip(), 500)
+            raise FleetError(f"no keeper came up in the terminal of {attempt.branch} in {KEEPER_WITHIN:.0f} s: {shown}")
+        time.sleep(TICK)
+    hold.close()

@@ -1,0 +1,160 @@
+"""End attempts that people talked to: their processes, their terminals, and their places, after these were saved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fleet import keeper, places
+from fleet.batches.site import BEING_MADE, Site, place_of
+from fleet.core import FleetError, NotFound, Unavailable
+from fleet.core.task import CANCELLED
+from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
+from fleet.evidence.receipt import Receipt, load_receipt
+from fleet.host import files, locks
+from fleet.places import ports, salvage
+from fleet.supervisor.heard import catch_up
+from fleet.supervisor.result import look_at, nothing, write_receipt
+from fleet.supervisor.settle import publish
+from fleet.supervisor.start import marks
+
+ENDS_WITHIN = 25.0
+ROUSED_AFTER, KILLED_AFTER = 2.0, 19.0  # seconds; a keeper that was stopped is let go on, then ended
+TICK = 0.02
+SCREEN = "screen.txt"
+HISTORY = 5000
+BY_HAND = "ended by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of an attempt that was ended. `saved` names what `fleet salvage` has of its place."""
+
+    branch: str
+    attempt: str
+    task: str
+    saved: str | None = None
+    commits: int | None = None  # that stay on its branch
+    removed: bool = True
+
+
+def end(
+    site: Site,
+    attempt: Attempt,
+    cause: str = BY_HAND,
+    *,
+    ignored: bool = False,
+    large: bool = False,
+    keep: bool = False,
+) -> Ended:
+    """End the agent with everything it started, save its place, remove that, and close the task.
+
+    Each step bears being done twice, and what is to become of the attempt is written down before the first: after a
+    crash whoever comes next goes on. `keep`: the place stays.
+    """
+    with _alone(site, attempt):
+        attempt = site.house.ledger.get(attempt.id)
+        if attempt.verdict is not None:
+            return Ended(attempt.branch or "", attempt.id, attempt.task, removed=False)
+        attempt = _meant(site, attempt, cause)
+        _stop(site, attempt)
+        attempt = _looked_at(site, attempt)
+        saved = None if keep else _clear(site, attempt, ignored=ignored, large=large)
+        receipt = load_receipt(site.directory(attempt) / "receipt.json")
+        commits = len(receipt.result.commits) if receipt else None
+        _settle(site, attempt, receipt, saved, commits)
+        name = saved.name if saved else None
+        return Ended(attempt.branch or "", attempt.id, attempt.task, name, commits, removed=not keep)
+
+
+@contextmanager
+def _alone(site: Site, attempt: Attempt) -> Iterator[None]:
+    lock = locks.take(files.private_dir(site.directory(attempt)) / BEING_MADE)
+    if lock is None:
+        raise Unavailable(f"{attempt.branch} is being made or ended by somebody else", hint="fleet list")
+    try:
+        yield
+    finally:
+        locks.release(lock)
+
+
+def _meant(site: Site, attempt: Attempt, cause: str) -> Attempt:
+    """Write down what is going to happen: from here on there is no way back, only on."""
+    if attempt.leaving:
+        return attempt
+    begun = attempt.started is not None or keeper.adopt(site.directory(attempt)) is not None
+    ending = attempt.ending or (Ending.CANCELLED if begun else Ending.NOT_STARTED)
+    why = "; ".join(part for part in (attempt.cause, cause) if part)
+    started = attempt.started or (attempt.created if begun else None)
+    attempt = replace(attempt, leaving=True, ending=ending, cause=why, started=started)
+    site.house.ledger.save(attempt)
+    return attempt
+
+
+def _stop(site: Site, attempt: Attempt) -> None:
+    """End the tree by its keeper, and see that nothing of it is left; the last picture of its terminal is kept."""
+    directory = site.directory(attempt)
+    picture = site.server.picture(attempt.id, HISTORY)
+    if picture:
+        files.write(directory / SCREEN, picture.encode(errors="replace"), files.PRIVATE)
+    began, patience = time.monotonic(), [ROUSED_AFTER, KILLED_AFTER]
+    while keeper.is_alive(directory):
+        keeper.abort(directory)
+        waited = time.monotonic() - began
+        if waited > ENDS_WITHIN:
+            raise FleetError(
+                f"the agent on {attempt.branch} has not ended within {ENDS_WITHIN:.0f} s", hint="fleet list"
+            )
+        if patience and waited > patience[0]:
+            patience.pop(0)
+            keeper.rouse(directory, finally_end=not patience)
+        time.sleep(TICK)
+    keeper.sweep(marks(site.house, attempt))
+    site.server.close(attempt.id)
+
+
+def _looked_at(site: Site, attempt: Attempt) -> Attempt:
+    """Write the receipt, while the place is there."""
+    if attempt.ended is not None:
+        return attempt
+    house = site.house
+    attempt = catch_up(house, attempt)
+    there = attempt.started is not None and Path(attempt.cwd).is_dir()
+    seen = write_receipt(house, attempt, look_at(house, attempt, []) if there else nothing(attempt))
+    house.ledger.save(seen)
+    return seen
+
+
+def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salvage.Saved | None:
+    """Save the place, then remove it. What only a clone has committed comes to the repository first."""
+    place = place_of(attempt)
+    there = place.path.is_dir()
+    if there and place.kind is PlaceKind.CLONE:
+        places.collect(place)
+    cap = None if large else salvage.CAP
+    saved = salvage.save(place, attempt.id, ignored=ignored, cap=cap, task=attempt.task) if there else None
+    places.remove(place, saved)
+    ports.free(site.house.home, attempt.id)
+    return saved
+
+
+def _settle(
+    site: Site, attempt: Attempt, receipt: Receipt | None, saved: salvage.Saved | None, commits: int | None
+) -> None:
+    """The ledger first, then the tracker, as for every attempt."""
+    house = site.house
+    stays = f"{commits} commit{'' if commits == 1 else 's'} on {attempt.branch}" if commits else ""
+    kept = f"fleet salvage show {saved.name}" if saved else ""
+    cause = "; ".join(part for part in (attempt.cause, stays, kept) if part)
+    settled = replace(attempt, verdict=Verdict.CANCELLED, cause=cause, ended=attempt.ended or house.now())
+    house.ledger.save(settled)
+    with suppress(NotFound):
+        house.tracker.close(attempt.task, f"{CANCELLED}: {cause}")
+    if receipt is not None:
+        publish(house, replace(receipt, attempt=settled))
+    house.log.say(
+        "settled", task=attempt.task, attempt=attempt.id, ending=settled.ending, verdict=settled.verdict, cause=cause
+    )

@@ -1,0 +1,27 @@
+"""Talk to an agent in its terminal: what is said is proven to be taken, or said not to be."""
+
+from __future__ import annotations
+
+from fleet import keeper
+from fleet.batches.site import Site
+from fleet.core.talk import Delivery
+from fleet.core.work import Attempt
+from fleet.sessions import deliver
+from fleet.supervisor.heard import signals, talker
+from fleet.supervisor.notes import note
+
+
+def give(site: Site, attempt: Attempt, text: str) -> Delivery:
+    """Paste a prompt into the agent's terminal, send it, and find out whether it was taken."""
+    house, directory = site.house, site.directory(attempt)
+    how = talker(house.find_coder, house.runtime, attempt)
+    if keeper.Hold(directory).exit is not None:
+        return Delivery(False, "its agent has ended", site.server.picture(attempt.id) or "")
+    given = deliver(
+        site.server, attempt.id, how.pasted(text) if how else text, lambda: signals(directory, how),
+        directory=directory, tells=how is not None and how.tells,
+    )  # fmt: skip
+    kind = "prompt_not_taken" if given.taken is False else "prompt_taken" if given.taken else "prompt_sent"
+    note(house, attempt, kind, text=text[:2000], cause=given.cause)
+    house.log.say(kind.replace("_", " "), task=attempt.task, attempt=attempt.id, cause=given.cause)
+    return given

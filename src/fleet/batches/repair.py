@@ -1,0 +1,108 @@
+"""Make tmux, git and the ledger agree again, and say what was done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fleet import keeper, tracker
+from fleet.batches.end import end
+from fleet.batches.site import Site
+from fleet.core import FleetError
+from fleet.core.task import CANCELLED, Status
+from fleet.core.work import Attempt
+from fleet.places import ports
+from fleet.supervisor.start import marks
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """One thing that did not agree, and what was done about it."""
+
+    what: str
+    done: str
+    failed: bool = False
+
+
+def repair(site: Site) -> list[Mended]:
+    """Finish what was cut off in the middle, end what nobody owns, and forget what is not there any more."""
+    found = [mended for attempt in site.attempts() for mended in _attempt(site, attempt)]
+    return [*found, *_terminals(site), *_tasks(site), *_ports(site)]
+
+
+def _attempt(site: Site, attempt: Attempt) -> list[Mended]:
+    if site.being_made(attempt):
+        return []
+    who = f"{attempt.branch} ({attempt.id})"
+    directory = site.directory(attempt)
+    hold = keeper.adopt(directory)
+    try:
+        if attempt.leaving:
+            end(site, attempt)
+            return [Mended(f"{who} was being ended", "ended it; its place is saved and removed")]
+        if hold is None:
+            end(site, attempt, "its making was cut off")
+            return [Mended(f"the making of {who} was cut off", "cleared away what was there of it")]
+        return _begun(site, attempt, hold, who)
+    except FleetError as problem:
+        return [Mended(who, f"could not be mended: {problem.message}", failed=True)]
+    finally:
+        if hold is not None:
+            hold.close()
+
+
+def _begun(site: Site, attempt: Attempt, hold: keeper.Hold, who: str) -> list[Mended]:
+    """An attempt whose agent was started: whatever became of it, its place is kept until somebody ends it."""
+    mended = []
+    seen = {one.attempt: one for one in site.server.seen()}.get(attempt.id)
+    if attempt.started is None:
+        site.house.ledger.save(replace(attempt, started=attempt.created, terminal=seen.name if seen else ""))
+        mended.append(Mended(f"{who} runs, and the ledger did not know", "noted"))
+    elif seen is not None and seen.name != attempt.terminal:
+        site.house.ledger.save(replace(attempt, terminal=seen.name))
+        mended.append(Mended(f"the terminal of {who} is called {seen.name} now", "noted"))
+    if hold.lost:
+        swept = keeper.sweep(marks(site.house, attempt))
+        mended.append(Mended(f"the keeper of {who} is dead", f"ended what it left: {swept} processes"))
+    if not hold.alive and not Path(attempt.cwd).is_dir():
+        end(site, attempt, "its place was removed by hand")
+        mended.append(Mended(f"the place of {who} is gone, and its agent has ended", "closed it"))
+    return mended
+
+
+def _terminals(site: Site) -> list[Mended]:
+    """Terminals of attempts that are over."""
+    known = {attempt.id for attempt in site.attempts()}
+    left = [one for one in site.server.seen() if one.attempt not in known]
+    for one in left:
+        site.server.close(one.attempt)
+    return [Mended(f"the terminal {one.name} belongs to no attempt", "closed it") for one in left]
+
+
+def _tasks(site: Site) -> list[Mended]:
+    """Tasks that were written down for an attempt that was never begun."""
+    mended, house = [], site.house
+    for task in house.tracker.unfinished():
+        if task.status is Status.OPEN or task.assignee == house.actor:
+            try:
+                spec = tracker.spec.read(house.home, task.id)
+            except FleetError:
+                continue
+            ours = spec.interactive and spec.cwd == str(site.project.top)
+            if ours and not house.ledger.of(task.id) and not site.being_made(_first(task.id)):
+                house.tracker.close(task.id, f"{CANCELLED}: its making was cut off")
+                mended.append(Mended(f"the task {task.id} never got an attempt", "closed it"))
+    return mended
+
+
+def _first(task: str) -> Attempt:
+    """The attempt as it would be, to find its directory by."""
+    return Attempt(f"{task}.1", task, 1, "", None, "", "", 0.0)
+
+
+def _ports(site: Site) -> list[Mended]:
+    living = {attempt.id for attempt in (*site.house.ledger.talked_to(), *site.house.ledger.unsettled())}
+    return [
+        Mended(f"the ports of {gone} belonged to nobody", "freed them")
+        for gone in ports.forget(site.house.home, living)
+    ]

@@ -1,0 +1,47 @@
+"""Where people begin attempts: one project, and what its attempts are made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.core.work import Attempt
+from fleet.core.workspace import Workspace
+from fleet.host import locks
+from fleet.places import Place, Project
+from fleet.sessions import Server
+from fleet.supervisor.house import House
+
+BEING_MADE = "making.lock"  # held by whoever makes the attempt, or ends it, for as long as that takes
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A project that somebody stands in. `root` is where the places of its attempts are made."""
+
+    house: House
+    project: Project
+    workspace: Workspace
+    root: Path
+    server: Server
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts of this project that people talk to and have not ended."""
+        return [one for one in self.house.ledger.talked_to() if one.repository == str(self.project.top)]
+
+    def directory(self, attempt: Attempt) -> Path:
+        return self.house.attempt_directory(attempt)
+
+    def being_made(self, attempt: Attempt) -> bool:
+        """Whether some living process makes the attempt just now, or ends it."""
+        return locks.held(self.directory(attempt) / BEING_MADE)
+
+
+def place_of(attempt: Attempt) -> Place:
+    return Place(
+        Path(attempt.cwd),
+        attempt.branch,
+        attempt.base,
+        attempt.place,
+        Path(attempt.repository) if attempt.repository else None,
+    )

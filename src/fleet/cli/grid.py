@@ -1,0 +1,128 @@
+"""A table for people: as many columns as the terminal has room for, and below each row why it is as it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+import click
+
+from fleet.core.text import clean
+
+GAP = "  "
+Row = TypeVar("Row")
+
+
+def _plain(text: str, row: object) -> str:
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """One column; `spare` says how soon a narrow terminal does without, 0 never. `least` is how far it may be cut."""
+
+    name: str
+    spare: int
+    cell: Callable[[Row], str]
+    paint: Callable[[str, Row], str] = _plain
+    least: int | None = None
+
+
+def draw(
+    rows: Sequence[Row], columns: Sequence[Column[Row]], cause: Callable[[Row], str], width: int | None
+) -> list[str]:
+    """The lines of a table. Without a width (piped) every column is there, uncut."""
+    cells = {column.name: [column.cell(row) for row in rows] for column in columns}
+    widths = {column.name: max([len(column.name), *map(wide, cells[column.name])]) for column in columns}
+    shown = fitting(columns, widths, width)
+    for column in shown:
+        if width is not None and column.least is not None:
+            others = sum(widths[other.name] + len(GAP) for other in shown if other is not column)
+            widths[column.name] = min(widths[column.name], max(10, width - others))
+    lines = [click.style(GAP.join(_fit(one.name, widths[one.name]) for one in shown).rstrip(), bold=True)]
+    for n, row in enumerate(rows):
+        lines.append(GAP.join(one.paint(_fit(cells[one.name][n], widths[one.name]), row) for one in shown).rstrip())
+        if why := clean(cause(row), 1000):
+            lines.append(click.style(f"    {why if width is None else _fit(why, width - 4).rstrip()}", dim=True))
+    return lines
+
+
+def fitting(columns: Sequence[Column[Row]], widths: Mapping[str, int], width: int | None) -> list[Column[Row]]:
+    """The columns that there is room for: the least needed go first."""
+    left = list(columns)
+    while width is not None:
+        taken = sum(min(widths[one.name], one.least or widths[one.name]) for one in left)
+        dispensable = [one for one in left if one.spare > 0]
+        if taken + len(GAP) * (len(left) - 1) <= width or not dispensable:
+            break
+        left.remove(max(dispensable, key=lambda one: one.spare))
+    return left
+
+
+def _fit(text: str, width: int) -> str:
+    """Exactly this many columns of the terminal."""
+    if text.isascii() and len(text) <= width:
+        return text.ljust(width)
+    if wide(text) > width:
+        while text and wide(text) > width - 1:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (width - wide(text))
+
+
+def wide(text: str) -> int:
+    """How many columns a text takes: East Asian letters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def terminal_width() -> int | None:
+    """The width of the terminal on stdout; None when it is not one."""
+    if not sys.stdout.isatty():
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except OSError:
+        return 80
+
+
+def terminal_height() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).lines or 24
+    except OSError:
+        return 24
+
+
+def clock(at: float | None) -> str:
+    return "-" if at is None else f"{datetime.fromtimestamp(at):%H:%M:%S}"
+
+
+def span(seconds: float | None) -> str:
+    """A time for people: 8s, 3m12s, 2h05m, 3d4h."""
+    if seconds is None:
+        return "-"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600}h"
+
+
+def amount(count: int | None) -> str:
+    if count is None:
+        return "-"
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"

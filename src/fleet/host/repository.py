@@ -1,0 +1,277 @@
+"""Git, told to do something: in a repository of the user's, or in a bare one of ours.
+
+What an agent could have planted in a working tree never runs: hooks are off, and an agent's tree is only ever looked
+at through a git directory of ours, with no config, no attributes and no filters but our own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+
+from fleet.core import FleetError, ToolMissing, Unavailable
+from fleet.host import files, git
+from fleet.host.git import COMMIT, NOTHING_RUNS, PREFIX, SURE, Repository
+from fleet.host.run import Ran, run
+
+SECONDS = 600.0
+PIECE = 1024 * 1024
+QUIET = (
+    "--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
+    "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false", "-c", "core.quotePath=false",
+)  # fmt: skip
+# Variables of git's that say how it is reached and set up; every other one would lead it to another repository.
+KEPT = re.compile(r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH|SSH.*|LFS.*|TERMINAL_PROMPT|AUTHOR.*|COMMITTER.*)\Z")
+RAW = b"* -text -filter -ident -working-tree-encoding -eol !crlf\n"  # a file is its bytes
+_locks: ContextVar[tuple[int, ...]] = ContextVar("locks", default=())
+FULL = ("No space left on device", "Disk quota exceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One path of a working tree: as the index has it, and what became of it."""
+
+    path: bytes
+    mode: str = ""  # of the index; without one it is not tracked
+    blob: str = ""
+    stage: int = 0
+    changed: bool = False
+
+    @property
+    def is_tracked(self) -> bool:
+        return bool(self.mode)
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether a repository of its own stands there."""
+        return self.mode == "160000" or (not self.mode and self.path.endswith(b"/"))
+
+
+@contextmanager
+def under(lock: int) -> Iterator[None]:
+    """Every git that is started meanwhile holds this lock too: killed, we leave nobody who works on unseen."""
+    before = _locks.set((*_locks.get(), lock))
+    try:
+        yield
+    finally:
+        _locks.reset(before)
+
+
+def environment() -> dict[str, str]:
+    """The user's own environment, without what would lead git somewhere else."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or KEPT.match(name)}
+    return kept | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+def ask(common: Path, *args: str, stdin: bytes = b"", cwd: Path | None = None) -> Ran:
+    """Run git on a repository of the user's, without hooks."""
+    argv = ["git", *QUIET, f"--git-dir={common}", *args]
+    return run(argv, cwd=cwd or common, env=environment(), timeout=SECONDS, stdin=stdin, keep=_locks.get())
+
+
+def do(common: Path, *args: str, stdin: bytes = b"", what: str) -> str:
+    """What git prints; a refusal is an error that says what was wanted."""
+    done = ask(common, *args, stdin=stdin)
+    if done.code:
+        raise refused(done, what)
+    return done.out.decode(errors="surrogateescape").strip()
+
+
+def refused(done: Ran, what: str) -> FleetError:
+    said = " ".join(done.said.split())
+    if any(words in said for words in FULL):
+        return Unavailable(f"{what}: there is no room left on the disk", hint="fleet clean --places")
+    return FleetError(f"{what}: {said or f'git ended with code {done.code}'}", hint="git status")
+
+
+def ref(common: Path, name: str) -> str | None:
+    """The commit that a ref of a repository names, read from files; None when there is no such ref."""
+    found = git._ref(Repository(common, common, common), name)
+    return found if found and COMMIT.match(found) else None
+
+
+def refs(common: Path, under: str) -> list[tuple[str, str]]:
+    """Every ref under a prefix, with what it names."""
+    done = ask(common, "for-each-ref", "--format=%(refname) %(objectname)", under)
+    if done.code:
+        raise refused(done, f"the branches of {common} cannot be read")
+    lines = (line.rsplit(" ", 1) for line in done.out.decode(errors="surrogateescape").splitlines())
+    return [(name, commit) for name, commit in lines]
+
+
+def blob(common: Path, name: str) -> Iterator[bytes]:
+    """The bytes of a file that a repository keeps, piece by piece."""
+    argv = ["git", *QUIET, f"--git-dir={common}", "cat-file", "blob", name]
+    with subprocess.Popen(argv, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while piece := process.stdout.read(PIECE):
+            yield piece
+    if process.returncode:
+        raise FleetError(f"{name} cannot be read from {common}", hint=f"git --git-dir={common} fsck")
+
+
+def linked(common: Path) -> Iterator[tuple[Path, Path, str]]:
+    """Each linked worktree: its entry in the repository, where it stands, and its branch ("" when detached)."""
+    with suppress(OSError):
+        for own in sorted((common / "worktrees").iterdir()):
+            marker = git._line(own / "gitdir")
+            if marker:
+                where = Path(marker) if os.path.isabs(marker) else (own / marker)
+                yield own, where.parent, branch_of(own)
+
+
+def branch_of(own: Path) -> str:
+    line = git._line(own / "HEAD") or ""
+    return line.removeprefix("ref: refs/heads/").strip() if line.startswith("ref: refs/heads/") else ""
+
+
+@contextmanager
+def workshop(found: Repository, *objects: Path) -> Iterator[Workshop]:
+    """A bare repository of ours beside a working tree of an agent's, which borrows objects and copies the index."""
+    with TemporaryDirectory(prefix=PREFIX) as made:
+        at = Path(made)
+        for directory in (at / "objects/info", at / "refs", at / "info"):
+            files.private_dir(directory)
+        config = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+        files.write(at / "config", config)
+        borrowed = dict.fromkeys((found.common / "objects", *objects))
+        files.write(at / "objects/info/alternates", b"".join(os.fsencode(one) + b"\n" for one in borrowed))
+        files.write(at / "info/attributes", RAW)
+        files.write(at / "HEAD", b"ref: refs/heads/none\n")
+        _copy(found.own, at)
+        git.copy_exclude(found.common, at)
+        yield Workshop(found.top, at)
+
+
+def _copy(own: Path, at: Path) -> None:
+    """The index with what it needs."""
+    names = ["index"]
+    with suppress(OSError):
+        names += [one.name for one in own.iterdir() if one.name.startswith("sharedindex.")]
+    for name in names:
+        git.copy_index(own / name, at / name)
+
+
+class Workshop:
+    """Questions about a working tree, none of which can run anything that stands in it."""
+
+    def __init__(self, top: Path, at: Path) -> None:
+        self.top = top
+        self.at = at
+
+    def ask(self, *args: str, stdin: bytes = b"", tree: bool = False) -> Ran:
+        env = SURE | {"PATH": os.environ.get("PATH", os.defpath), "GIT_COMMON_DIR": str(self.at)}
+        where = (f"--work-tree={self.top}", "-c", "core.bare=false") if tree else ()
+        argv = ["git", "--no-pager", *NOTHING_RUNS, "-c", "core.sparseCheckout=true", "-c", "core.quotePath=false",
+                f"--git-dir={self.at}", *where, *args]  # fmt: skip
+        return run(argv, cwd=self.top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin, keep=_locks.get())
+
+    def entries(self, *, ignored: bool = False) -> list[Entry]:
+        """Every path that the index knows, and every other one; ignored ones only when they are asked for."""
+        hidden = () if ignored else ("--exclude-standard",)
+        done = self.ask("ls-files", "-z", "-v", "-s", "-c", "-o", "-m", "-d", *hidden, tree=True)
+        if done.code:
+            raise refused(done, f"{self.top} cannot be read")
+        return _entries(done.out, os.fsencode(self.top))
+
+
+def _entries(out: bytes, top: bytes) -> list[Entry]:
+    """What `git ls-files -v -s -c -o -m -d` says; a path that changed is there twice."""
+    found: dict[tuple[bytes, int], Entry] = {}
+    for line in out.split(b"\0"):
+        tag, rest = line[:1], line[2:]
+        if tag in (b"?", b""):
+            if rest:
+                found[rest, 0] = Entry(rest, changed=True)
+            continue
+        facts, _, path = rest.partition(b"\t")
+        mode, blob, stage = facts.decode().split()
+        key = path, int(stage)
+        # What is marked as unchanged or as left out of the tree is looked at all the same: marks can be set by anyone.
+        left_out = tag.upper() == b"S" and not os.path.lexists(os.path.join(top, path))
+        marked = tag.islower() or tag in (b"C", b"R", b"M", b"S")
+        changed = (marked and not left_out) or (key in found and found[key].changed)
+        found[key] = Entry(path, mode, blob, int(stage), changed)
+    return list(found.values())
+
+
+def feed(argv: list[str], pieces: Iterable[bytes], *, cwd: Path, env: Mapping[str, str]) -> Ran:
+    """Run a program that is given more than memory should hold; a piece that cannot be had ends it."""
+    with TemporaryFile() as out, TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=dict(env),
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                pass_fds=_locks.get(),
+            )
+        except FileNotFoundError as problem:
+            raise ToolMissing(f"{argv[0]} is not installed") from problem
+        with process:
+            assert process.stdin is not None
+            try:
+                with suppress(BrokenPipeError):
+                    for piece in pieces:
+                        process.stdin.write(piece)
+                with suppress(BrokenPipeError):
+                    process.stdin.close()
+            except BaseException:
+                process.kill()
+                with suppress(BrokenPipeError):
+                    process.stdin.close()
+                raise
+        out.seek(0)
+        err.seek(0)
+        return Ran(process.returncode, out.read(git.LARGEST_INDEX), err.read(1024 * 1024))
+
+
+def fast_import(common: Path, pieces: Iterable[bytes]) -> Ran:
+    """Write objects and a ref into a repository in one go: all of it, or no ref. The last word is `done`."""
+    argv = ["git", *QUIET, "-c", "core.protectNTFS=false", "-c", "core.protectHFS=false", f"--git-dir={common}",
+            "fast-import", "--done", "--quiet", "--date-format=raw-permissive"]  # fmt: skip
+    env = environment() | SURE
+    return feed(argv, pieces, cwd=common, env=env)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with everything in it, also what its owner may not write to; links are not followed."""
+
+    def mend(function: Callable[..., object], at: str, _: object) -> None:
+        with suppress(FileNotFoundError):
+            for one in (os.path.dirname(at), at):
+                if not os.path.islink(one):
+                    os.chmod(one, stat.S_IRWXU)
+            if os.path.isdir(at) and not os.path.islink(at):
+                shutil.rmtree(at)
+            else:
+                os.unlink(at)
+
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path, onerror=mend)
+
+
+def room(path: Path) -> int:
+    """How many bytes are free where a path is, or would be."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return shutil.disk_usage(path).free
+
+
+def now() -> float:
+    return time.time()

@@ -1,0 +1,100 @@
+"""A private clone: it borrows the main repository's objects, and what it commits comes back when it is collected."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from fleet.core import FleetError
+from fleet.core.text import clean
+from fleet.host import files, git, repository
+from fleet.places import record, submodules
+from fleet.places.base import Place
+from fleet.places.paths import Project, origin
+from fleet.places.record import Record
+
+# What decides how files are checked out, and who commits: a clone takes it over from the repository's own config.
+TAKEN = ("core.autocrlf", "core.eol", "core.sparsecheckout", "core.sparsecheckoutcone", "core.ignorecase")
+SCOPES = ("local", "worktree")
+TAKEN_PARTS = ("filter.", "user.", "lfs.", "submodule.")
+
+
+def add(project: Project, wanted: Record, path: Path) -> None:
+    """Clone without a checkout, take over what decides about files, then check the branch out."""
+    settings = [word for pair in _settings(project) for word in ("-c", pair)]
+    what = f"no clone can be made at {path}"
+    done = repository.ask(
+        project.common, "clone", "--quiet", "--shared", "--no-checkout", "--template=", "--no-recurse-submodules",
+        *settings, "--", str(project.common), str(path),
+    )  # fmt: skip
+    if done.code:
+        raise repository.refused(done, what)
+    own = path / ".git"
+    _sparse(project, own)
+    start = repository.ref(project.common, f"refs/heads/{wanted.branch}") or wanted.base
+    argv = ("checkout", "--quiet", "--no-track", "-B", wanted.branch, start, "--")
+    done = repository.ask(own, f"--work-tree={path}", *argv, cwd=path)
+    if done.code:
+        raise repository.refused(done, what)
+    submodules.fill(project, path)
+
+
+def _settings(project: Project) -> list[str]:
+    done = repository.ask(project.common, "config", "--list", "--show-scope", "-z")
+    words = done.out.decode(errors="surrogateescape").split("\0")
+    of_its_own = (entry for scope, entry in zip(words[::2], words[1::2], strict=False) if scope in SCOPES)
+    pairs = (entry.partition("\n") for entry in of_its_own)
+    return [f"{name}={value}" for name, _, value in pairs if name in TAKEN or name.startswith(TAKEN_PARTS)]
+
+
+def _sparse(project: Project, own: Path) -> None:
+    patterns = files.read(project.common / "info/sparse-checkout")
+    if patterns is not None:
+        files.write(own / "info/sparse-checkout", patterns)
+
+
+def collect(place: Place) -> str | None:
+    """Bring a clone's branch into the main repository, as from a stranger; the commit it is at, None without one.
+
+    The branch may have been rewritten in the clone. In the main repository it is only replaced when nobody else moved
+    it since it was collected last.
+    """
+    said = record.read(place.path)
+    if said is None or place.branch is None:
+        raise FleetError(f"{place.path} is not a place that fleet made", hint="fleet list")
+    found = git.find(place.path)
+    if found is None or found.top != place.path or found.own != place.path / ".git":
+        raise FleetError(f"{place.path} is no clone any more", hint=f"ls -la {place.path}")
+    project, name = origin(place), f"refs/heads/{place.branch}"
+    tip, ours = repository.ref(found.common, name), repository.ref(project.common, name)
+    if tip is None or tip == ours:
+        return tip
+    if ours not in (None, said.base, said.collected):
+        raise FleetError(
+            f"the branch {clean(place.branch)} was moved in {clean(str(project.top))} since it was last collected",
+            hint=f"git fetch {place.path} {clean(place.branch)}",
+        )
+    fetch(project, place.path, {tip: name})
+    record.write(place.path, replace(said, collected=tip))
+    return tip
+
+
+def fetch(project: Project, top: Path, wanted: dict[str, str]) -> None:
+    """Copy commits out of a repository that an agent can write to, each under a ref of the main repository.
+
+    They are taken from a repository of ours that borrows its objects, so that none of its settings is in force.
+    """
+    own = top / ".git"
+    with repository.workshop(git.Repository(top, own, own)) as shop:
+        refs = {f"refs/heads/{number}": commit for number, commit in enumerate(wanted)}
+        for name, commit in refs.items():
+            files.write(shop.at / name, f"{commit}\n".encode())
+        spec = [f"+refs/heads/{number}:{name}" for number, name in enumerate(wanted.values())]
+        done = repository.ask(
+            project.common, "-c", "protocol.file.allow=always", "-c", "fetch.writeCommitGraph=false", "fetch",
+            "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-prune", "--atomic",
+            "--", os.fspath(shop.at), *spec,
+        )  # fmt: skip
+        if done.code:
+            raise repository.refused(done, f"the commits of {top} cannot be brought back")

@@ -1,0 +1,135 @@
+"""Making a place: a worktree or a clone with a branch of its own.
+
+What is wanted is written down before git begins. So whoever finds a place that is written down and not made knows that
+nothing of it is worth keeping, and begins anew.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from fleet.core import BadConfig, FleetError, NotFound, Unavailable
+from fleet.core.text import clean
+from fleet.core.work import PlaceKind
+from fleet.host import files, git, repository
+from fleet.places import clone, record, worktree
+from fleet.places.base import Place
+from fleet.places.paths import Project, check_branch
+from fleet.places.record import Record
+
+LEAST = 16 * 1024 * 1024  # bytes that must be free before anything is begun
+
+
+def make(kind: PlaceKind, project: Project, branch: str, base: str | None, path: Path) -> Place:
+    """A place at this path, on this branch: a new one from the base, or one that is there and checked out nowhere.
+
+    Called again it finds the place that is there, and finishes one that is half made.
+    """
+    check_branch(branch)
+    if kind is PlaceKind.INPLACE:
+        raise BadConfig("a directory as it is has no branch of its own", hint="--place worktree")
+    with record.alone(path):
+        said = record.read(path)
+        if said is not None and said.made and (path / ".git").exists():
+            return _same(said, kind, project, branch, path)
+        _make_room(project, path, said)
+        wanted = _wanted(kind, project, branch, base, said)
+        record.write(path, wanted)
+        try:
+            _add(wanted, project, path)
+        except FleetError:
+            _undo(project, path, wanted)
+            raise
+        record.write(path, replace(wanted, made=True))
+        return wanted.place(path)
+
+
+def _same(said: Record, kind: PlaceKind, project: Project, branch: str, path: Path) -> Place:
+    if (said.kind, said.branch, said.repository) != (kind, branch, str(project.top)):
+        raise FleetError(
+            f"{path} is a {said.kind} of {clean(said.repository)} on the branch {clean(said.branch)} already",
+            hint="fleet clean --places",
+        )
+    return said.place(path)
+
+
+def _make_room(project: Project, path: Path, said: Record | None) -> None:
+    """Put away what an earlier call left half made; what is not ours is never touched."""
+    if said is not None and not said.made:
+        repository.remove_tree(path)
+        worktree.forget(project.common, path)
+    elif os.path.lexists(path) and (not path.is_dir() or path.is_symlink() or any(path.iterdir())):
+        raise FleetError(f"{path} is in the way, and fleet did not make it", hint=f"ls -la {path}")
+    elif said is not None:
+        worktree.forget(project.common, path)  # somebody removed its directory by hand
+    files.private_dir(path.parent)
+    if repository.room(path.parent) < LEAST:
+        raise Unavailable(f"there is no room left on the disk for {path}", hint="fleet clean --places")
+
+
+def _wanted(kind: PlaceKind, project: Project, branch: str, base: str | None, said: Record | None) -> Record:
+    """What is to be made: where the branch begins, and whether it is new."""
+    head = git.head(git.Repository(project.top, project.common, project.common)).commit
+    tip = repository.ref(project.common, f"refs/heads/{branch}")
+    start = commit(project, base) if base is not None else head or tip
+    if start is None:
+        raise FleetError(
+            f"{clean(str(project.top))} has no commit yet, so there is nothing to begin from",
+            hint=f"git -C {clean(str(project.top))} commit --allow-empty -m 'Begin'",
+        )
+    earlier = said is not None and said.branch == branch and said.own_branch
+    if earlier and said is not None and tip in (None, said.base) and base is None:
+        return Record(kind, branch, said.base, str(project.top), own_branch=True)
+    if tip is not None and kind is PlaceKind.WORKTREE:
+        _must_be_free(project, branch)
+    own = tip is None or (earlier and tip == start)
+    return Record(kind, branch, start if own else _fork(project, start, tip or start), str(project.top), own_branch=own)
+
+
+def commit(project: Project, name: str) -> str:
+    """The commit that a name means in the main repository."""
+    if name == "HEAD":
+        head = git.head(git.Repository(project.top, project.common, project.common)).commit
+        if head is not None:
+            return head
+    done = repository.ask(project.common, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if done.code:
+        raise NotFound(f"there is no commit {clean(name)!r} in {clean(str(project.top))}", hint="git branch --all")
+    return done.out.decode().strip()
+
+
+def _must_be_free(project: Project, branch: str) -> None:
+    """Refuse a branch that somebody works on."""
+    where = [at for _, at, name in repository.linked(project.common) if name == branch and at.exists()]
+    if not project.is_bare and repository.branch_of(project.common) == branch:
+        where.append(project.top)
+    if where:
+        raise FleetError(
+            f"the branch {clean(branch)} is checked out in {clean(str(where[0]))}", hint="choose another branch"
+        )
+
+
+def _fork(project: Project, start: str, tip: str) -> str:
+    """Where a branch that is there left the commit it is compared with; its tip when they have nothing in common."""
+    if start == tip:
+        return tip
+    done = repository.ask(project.common, "merge-base", start, tip)
+    return done.out.decode().strip() if done.code == 0 else tip
+
+
+def _add(wanted: Record, project: Project, path: Path) -> None:
+    if wanted.kind is PlaceKind.WORKTREE:
+        worktree.add(project, wanted, path)
+    else:
+        clone.add(project, wanted, path)
+
+
+def _undo(project: Project, path: Path, wanted: Record) -> None:
+    """Leave nothing of a place that could not be made; a branch that was there before stays."""
+    repository.remove_tree(path)
+    worktree.forget(project.common, path)
+    if wanted.own_branch and wanted.kind is PlaceKind.WORKTREE:
+        repository.ask(project.common, "update-ref", "-d", f"refs/heads/{wanted.branch}", wanted.base)
+    record.forget(path)

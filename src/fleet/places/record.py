@@ -1,0 +1,109 @@
+"""What is known of a place, kept beside it, so that it is still known when the place is half made or half gone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from glob import escape
+from pathlib import Path
+
+from fleet.core import FleetError, Unavailable
+from fleet.core.work import PlaceKind
+from fleet.host import files, locks, repository
+from fleet.places.base import Place
+
+FOLDER = ".places"
+PATIENCE = 600.0  # seconds; another process makes or removes the same place
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A place as it was asked for. Until it is made, nothing that stands there is worth keeping."""
+
+    kind: PlaceKind
+    branch: str
+    base: str
+    repository: str
+    own_branch: bool  # the branch was made with the place
+    made: bool = False
+    collected: str | None = None  # the last commit that came back from a clone
+
+    def place(self, path: Path) -> Place:
+        return Place(path, self.branch, self.base, self.kind, Path(self.repository))
+
+
+def read(path: Path) -> Record | None:
+    """What is written down of the place at a path; None when nothing is."""
+    try:
+        content = files.read(_file(path))
+        said = None if content is None else json.loads(content)
+        return None if said is None else Record(**said | {"kind": PlaceKind(said["kind"])})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def write(path: Path, record: Record) -> None:
+    files.write(_file(path), json.dumps(asdict(record)).encode(), files.PRIVATE)
+
+
+def forget(path: Path) -> None:
+    """Leave nothing of a place, its lock neither; only whoever is alone with it may."""
+    file = _file(path)
+    for draft in file.parent.glob(f".{escape(file.name)}.*"):  # of one that was killed while it wrote
+        draft.unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
+    _lock(path).unlink(missing_ok=True)
+
+
+def known(root: Path) -> list[Place]:
+    """Every place under a root that is written down, whether it still stands or not."""
+    found = []
+    with suppress(OSError):
+        for one in sorted((root / FOLDER).glob("*.json")):
+            path = root / one.stem
+            said = read(path)
+            if said is not None:
+                found.append(said.place(path))
+    return found
+
+
+def origin(top: Path) -> Path | None:
+    """The repository that the place at this path was made from."""
+    said = read(top)
+    return Path(said.repository) if said is not None else None
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Nobody else makes or removes the place at this path meanwhile."""
+    lock = _taken(path)
+    try:
+        with repository.under(lock):
+            yield
+    finally:
+        locks.release(lock)
+
+
+def _taken(path: Path) -> int:
+    """The lock of a place. One that was forgotten while we waited for it is not the one that others see."""
+    while True:
+        lock = locks.take(_lock(path), PATIENCE)
+        if lock is None:
+            raise Unavailable(f"the place {path} is being made or removed by another process", hint="try again")
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), os.stat(_lock(path))):
+                return lock
+        locks.release(lock)
+
+
+def _lock(path: Path) -> Path:
+    return _file(path).with_suffix(".lock")
+
+
+def _file(path: Path) -> Path:
+    if path.name in ("", ".", ".."):
+        raise FleetError(f"{path} cannot be a place")
+    return path.parent / FOLDER / f"{path.name}.json"

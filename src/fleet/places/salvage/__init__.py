@@ -1,0 +1,7 @@
+"""Everything that only a place has, kept in the main repository until it is dropped."""
+
+from fleet.places.salvage.kept import Content, Kept, all, drop, find, show
+from fleet.places.salvage.restore import restore
+from fleet.places.salvage.save import CAP, Saved, TooBig, is_as_saved, save
+
+__all__ = ["CAP", "Content", "Kept", "Saved", "TooBig", "all", "drop", "find", "is_as_saved", "restore", "save", "show"]

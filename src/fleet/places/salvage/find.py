@@ -1,0 +1,269 @@
+"""What only a place has: looked for without running anything that stands in it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleet.core import FleetError
+from fleet.core.work import PlaceKind
+from fleet.host import files, git, repository
+from fleet.host.repository import Entry
+from fleet.places.base import Place
+from fleet.places.paths import Project
+
+STATE = 4 * 1024 * 1024  # bytes of one of git's own files that are searched for commits
+NOT_THEIRS = ("refs/fleet/", "refs/stash")  # what we keep ourselves, and what a `git stash pop` lets go
+HEX = re.compile(rb"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
+
+
+@dataclass(slots=True)
+class Finds:
+    """What stands in a place and nowhere else."""
+
+    entries: list[Entry] = field(default_factory=list)
+    named: set[str] = field(default_factory=set)  # commits that git's own files of the place speak of
+    inside: list[bytes] = field(default_factory=list)  # files to be read, from the top of the place
+    state: list[tuple[bytes, Path]] = field(default_factory=list)  # git's own files: how they are kept, where they are
+    empty: list[bytes] = field(default_factory=list)
+    parents: list[str] = field(default_factory=list)
+    head: str | None = None
+    staged: bool = False
+    size: int = 0
+    mark: str = ""
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.inside or self.staged or self.parents or self.gone)
+
+    @property
+    def gone(self) -> list[bytes]:
+        """Files that the index has and the place has not."""
+        read = set(self.inside)
+        files = (one for one in self.entries if one.is_tracked and not one.is_repository)
+        return [one.path for one in files if one.changed and one.path not in read]
+
+
+def look(project: Project, place: Place, *, ignored: bool) -> Finds:
+    found = git.find(place.path)
+    if found is None or found.top != place.path:
+        return Finds()
+    finds = Finds(head=git.head(found).commit)
+    with repository.workshop(found, project.common / "objects") as shop:
+        finds.entries = shop.entries(ignored=ignored)
+        finds.staged = _is_staged(shop, finds)
+        finds.named = _named(found, place)
+        finds.parents = own_commits(project, place, finds.named, shop)
+    for entry in finds.entries:
+        _gather(finds, place.path, entry)
+    finds.inside = list(dict.fromkeys(finds.inside))
+    _gather_state(finds, found, place)
+    finds.empty = _empty(place.path, finds)
+    _measure(finds, place.path)
+    return finds
+
+
+def _is_staged(shop: repository.Workshop, finds: Finds) -> bool:
+    """Whether the index holds what the last commit does not."""
+    if not any(entry.is_tracked for entry in finds.entries):
+        return False
+    tree = finds.head or git.EMPTY_TREE
+    return shop.ask("diff-index", "--cached", "--quiet", "--ignore-submodules=none", tree, "--").code != 0
+
+
+def _gather(finds: Finds, top: Path, entry: Entry) -> None:
+    """Which files have to be read: those that changed, and all of a repository that stands inside."""
+    at = top / os.fsdecode(entry.path.rstrip(b"/"))
+    if entry.is_repository:
+        if not _is_as_given(at, entry.blob):
+            finds.inside += _nested(top, at)
+    elif entry.changed and is_file(at):
+        finds.inside.append(entry.path)
+    elif entry.changed and at.is_dir() and not at.is_symlink():  # a directory where a file was
+        finds.inside += below(top, at)
+
+
+def _is_as_given(at: Path, commit: str) -> bool:
+    """Whether a submodule holds nothing of its own: it was never filled, or stands where it was put."""
+    found = git.find(at)
+    if found is None or found.top != at:
+        return bool(commit) and not below(at, at)
+    if git.head(found).commit != commit:
+        return False
+    with repository.workshop(found) as shop:
+        entries = shop.entries()
+        if any(one.changed or one.is_repository for one in entries) or _is_staged(shop, Finds(entries, head=commit)):
+            return False
+        named = _named(found, Place(at))
+        refs = repository.refs(found.common, "refs/remotes/")
+        return not unreachable(shop, named, [commit, *(one for _, one in refs)])
+
+
+def _nested(top: Path, at: Path) -> list[bytes]:
+    """The files of a repository inside: those that it does not ignore, and all of what its git keeps."""
+    found = git.find(at)
+    if found is None or found.top != at:
+        return below(top, at)
+    try:
+        with repository.workshop(found) as shop:
+            entries = shop.entries()
+    except (FleetError, OSError):
+        return below(top, at)
+    inner = Finds()
+    for entry in entries:
+        path = at / os.fsdecode(entry.path.rstrip(b"/"))
+        if entry.is_repository:
+            inner.inside += _nested(top, path)
+        elif is_file(path):
+            inner.inside.append(os.path.relpath(os.fsencode(path), os.fsencode(top)))
+    marker = at / ".git"
+    kept = [os.path.relpath(os.fsencode(marker), os.fsencode(top))] if is_file(marker) else below(top, marker)
+    return inner.inside + kept
+
+
+def below(top: Path, at: Path) -> list[bytes]:
+    """Every file below a directory, from the top of the place; links are not followed."""
+    found = []
+    for directory, folders, names in os.walk(os.fsencode(at)):
+        links = [name for name in folders if os.path.islink(os.path.join(directory, name))]
+        for name in sorted((*names, *links)):
+            path = os.path.join(directory, name)
+            if is_file(Path(os.fsdecode(path))):
+                found.append(os.path.relpath(path, os.fsencode(top)))
+    return found
+
+
+def is_file(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def _gather_state(finds: Finds, found: git.Repository, place: Place) -> None:
+    """Git's own files of this place; a clone's objects come as commits, and not as files."""
+    own = os.fsencode(found.own)
+    for directory, folders, names in os.walk(own):
+        at = os.path.relpath(directory, own)
+        if place.kind is PlaceKind.CLONE and at == b".":
+            folders[:] = [name for name in folders if name != b"objects"]
+        for name in sorted(names):
+            path = os.path.normpath(os.path.join(at, name))
+            where = Path(os.fsdecode(os.path.join(directory, name)))
+            if not name.endswith(b".lock") and is_file(where):
+                finds.state.append((path, where))
+
+
+def _empty(top: Path, finds: Finds) -> list[bytes]:
+    """Directories without a file in them, beside files that are kept or known; git has none."""
+    beside = {b""}
+    for path in (*finds.inside, *(entry.path for entry in finds.entries)):
+        while path := os.path.dirname(path):
+            if path in beside:
+                break
+            beside.add(path)
+    beside.discard(b".git")
+    found: list[bytes] = []
+    for parent in sorted(beside):
+        for name in _folders(os.path.join(os.fsencode(top), parent)):
+            at = os.path.join(parent, name)
+            if at not in beside and at != b".git":
+                found += _hollow(os.fsencode(top), at) or ()
+    return found
+
+
+def _hollow(top: bytes, path: bytes) -> list[bytes] | None:
+    """The empty directories that a directory is made of; None when there is a file in it somewhere."""
+    try:
+        names = os.listdir(os.path.join(top, path))
+    except OSError:
+        return None
+    folders = _folders(os.path.join(top, path))
+    if len(folders) != len(names):
+        return None
+    found: list[bytes] = []
+    for name in folders:
+        below = _hollow(top, os.path.join(path, name))
+        if below is None:
+            return None
+        found += below
+    return found or [path]
+
+
+def _folders(path: bytes) -> list[bytes]:
+    try:
+        with os.scandir(path) as entries:
+            return sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def _measure(finds: Finds, top: Path) -> None:
+    """How much there is to keep, and a mark of how it stood."""
+    digest = hashlib.sha256(repr((finds.head, finds.staged, sorted(finds.named))).encode())
+    for entry in finds.entries:
+        digest.update(repr(entry).encode())
+    paths = [(path, top / os.fsdecode(path)) for path in finds.inside]
+    for path, at in paths + [one for one in finds.state if one[0] != b"index"]:
+        try:
+            facts = at.lstat()
+        except OSError:
+            continue
+        finds.size += facts.st_size
+        digest.update(repr((path, facts.st_size, facts.st_mtime_ns, facts.st_mode)).encode())
+    finds.mark = digest.hexdigest()
+
+
+def own_commits(project: Project, place: Place, named: set[str], shop: repository.Workshop) -> list[str]:
+    """The commits that this place knows of and nothing of the user's in the main repository leads to."""
+    refs = repository.refs(project.common, "refs/")
+    return unreachable(shop, named, [commit for name, commit in refs if not name.startswith(NOT_THEIRS)])
+
+
+def unreachable(shop: repository.Workshop, named: set[str], known: list[str]) -> list[str]:
+    if not named:
+        return []
+    wanted = "\n".join([*sorted(named), *(f"^{one}" for one in dict.fromkeys(known))]) + "\n"
+    done = shop.ask("rev-list", "--ignore-missing", "--stdin", stdin=wanted.encode())
+    if done.code:
+        raise repository.refused(done, f"the commits of {shop.top} cannot be read")
+    return [one for one in done.out.decode().split() if one in named]
+
+
+def _named(found: git.Repository, place: Place) -> set[str]:
+    """Every commit that git's own files of this place name: HEAD, its history, refs, a merge or rebase under way."""
+    named = set()
+    for directory, folders, names in os.walk(found.own):
+        if directory == str(found.own):
+            folders[:] = [name for name in folders if name not in ("objects", "modules", "lfs", "hooks", "worktrees")]
+        for name in names:
+            if name == "index" or name.startswith("sharedindex."):
+                continue
+            named |= _hexes(Path(directory, name))
+    if found.own != found.common:
+        named |= _stashes(found.common, place.branch)
+    head = git.head(found).commit
+    return named | ({head} if head else set())
+
+
+def _hexes(path: Path) -> set[str]:
+    try:
+        content = files.read(path, limit=STATE) or b""
+    except OSError:
+        return set()
+    return {one.decode() for one in HEX.findall(content) if one.strip(b"0")}
+
+
+def _stashes(common: Path, branch: str | None) -> set[str]:
+    """What was stashed on this branch: worktrees share one stash, so others' are left alone."""
+    try:
+        lines = (files.read(common / "logs/refs/stash") or b"").splitlines()
+    except OSError:
+        return set()
+    on = f"n {branch}: ".encode(errors="surrogateescape")
+    return {line.split()[1].decode() for line in lines if on in line and len(line.split()) > 1}

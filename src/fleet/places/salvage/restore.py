@@ -1,0 +1,144 @@
+"""A salvage as a worktree again: its last commit checked out, and what was not committed as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.core import FleetError
+from fleet.core.text import clean
+from fleet.host import repository
+from fleet.places.paths import Project, check_branch
+from fleet.places.salvage.kept import Kept, find
+
+FILES, MODULES = b"files/", b"git/modules/"
+GITDIR = re.compile(r"gitdir: .*/modules/(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    mode: str
+    blob: str
+    path: bytes
+
+
+def restore(project: Project, name: str, to: Path, branch: str | None = None) -> Kept:
+    """Bring a salvage back in a new directory, on a new branch or on none; nothing that is there is written over."""
+    kept = find(project, name)
+    if os.path.lexists(to) and (not to.is_dir() or any(to.iterdir())):
+        raise FleetError(f"{clean(str(to))} is there already, and is not written over", hint="give another directory")
+    where = ("-b", check_branch(branch)) if branch else ("--detach",)
+    head = kept.head or _nothing(project)
+    what = f"{kept.name} cannot be restored"
+    argv = ("worktree", "add", "--quiet", "--no-checkout", *where, "--", str(to), head)
+    repository.do(project.common, *argv, what=what)
+    own = next(own for own, at, _ in repository.linked(project.common) if at.resolve() == to.resolve())
+    items = list(_items(project, kept.commit))
+    _index(own, to, items, what)
+    put = _files(project, items, to, own)
+    for marker in put:
+        if marker.name == ".git" and marker.is_file() and not marker.is_symlink():
+            _reconnect(own, marker)
+    return kept
+
+
+def _nothing(project: Project) -> str:
+    """A commit without anything, for a place that had none."""
+    tree = repository.do(project.common, "mktree", what="nothing can be committed")
+    return repository.do(project.common, *AUTHOR, "commit-tree", tree, "-m", "Begin", what="nothing can be committed")
+
+
+AUTHOR = ("-c", "user.name=fleet", "-c", "user.email=fleet@localhost")
+
+
+def _items(project: Project, commit: str) -> Iterator[_Item]:
+    done = repository.ask(project.common, "ls-tree", "-r", "-z", "--full-tree", commit)
+    if done.code:
+        raise repository.refused(done, f"{commit} cannot be read")
+    for line in done.out.split(b"\0"):
+        facts, _, path = line.partition(b"\t")
+        if path:
+            mode, _, blob = facts.decode().split()
+            yield _Item(mode, blob, path)
+
+
+def _index(own: Path, to: Path, items: list[_Item], what: str) -> None:
+    """The index as it was, and its files checked out with the filters of the user's own."""
+    lines = []
+    for item in items:
+        folder, _, path = item.path.partition(b"/")
+        if folder == b"staged" or folder.startswith(b"staged-"):
+            stage = folder.removeprefix(b"staged").removeprefix(b"-") or b"0"
+            lines.append(b"%s %s %s\t%s\0" % (item.mode.encode(), item.blob.encode(), stage, path))
+    tree = f"--work-tree={to}"
+    for args, stdin in (
+        (("update-index", "-z", "--index-info"), b"".join(lines)),
+        (("checkout-index", "--all", "--quiet", "--force"), b""),
+        (("update-index", "-q", "--refresh"), b""),
+    ):
+        done = repository.ask(own, tree, *args, stdin=stdin, cwd=to)
+        if done.code and args[0] != "checkout-index" and "--refresh" not in args:
+            raise repository.refused(done, what)
+
+
+def _files(project: Project, items: list[_Item], to: Path, own: Path) -> list[Path]:
+    """The files that differed from the index, byte for byte and with their modes; and the submodules' repositories."""
+    known = {item.path: item for item in items}
+    facts = json.loads(b"".join(repository.blob(project.common, known[b"facts.json"].blob)))
+    odd = {b"odd/" + number.encode(): os.fsencode(path) for number, path in facts["odd"].items()}
+    for path in facts["gone"]:
+        _inside(to, os.fsencode(path)).unlink(missing_ok=True)
+    put = []
+    for item in items:
+        name = odd.get(item.path, item.path)
+        for folder, under in ((FILES, to), (MODULES, own / "modules")):
+            if name.startswith(folder):
+                at = _inside(under, name.removeprefix(folder))
+                _put(project, item, at, facts["modes"].get(os.fsdecode(name)))
+                put.append(at)
+    for path in facts["empty"]:
+        _inside(to, os.fsencode(path)).mkdir(parents=True, exist_ok=True)
+    return put
+
+
+def _reconnect(own: Path, marker: Path) -> None:
+    """Let a submodule find its repository again, and the repository its files."""
+    said = GITDIR.match(marker.read_text(errors="surrogateescape"))
+    module = Path(os.path.normpath(own / "modules" / said[1].strip())) if said else None
+    if module is None or not module.is_relative_to(own / "modules") or not (module / "HEAD").exists():
+        return
+    for empty in ("objects", "refs"):
+        (module / empty).mkdir(exist_ok=True)
+    marker.write_text(f"gitdir: {module}\n")
+    where = ("config", "--file", str(module / "config"), "core.worktree", str(marker.parent))
+    repository.do(own, *where, what=f"{marker.parent} cannot be connected")
+
+
+def _inside(to: Path, path: bytes) -> Path:
+    """Where a file goes: never outside, whatever the salvage says, and never through a link."""
+    at = Path(os.path.normpath(to / os.fsdecode(path)))
+    if not at.is_relative_to(to) or at == to or at == to / ".git":
+        raise FleetError(f"the salvage has a file that would lie outside: {clean(os.fsdecode(path))}")
+    for parent in at.relative_to(to).parents:
+        if (to / parent).is_symlink() or (to / parent).is_file():
+            (to / parent).unlink()
+    return at
+
+
+def _put(project: Project, item: _Item, at: Path, mode: int | None) -> None:
+    at.parent.mkdir(parents=True, exist_ok=True)
+    if at.is_dir() and not at.is_symlink():
+        repository.remove_tree(at)
+    at.unlink(missing_ok=True)
+    content = repository.blob(project.common, item.blob)
+    if item.mode == "120000":
+        os.symlink(b"".join(content), at)
+        return
+    usual = 0o755 if item.mode == "100755" else 0o644
+    with open(os.open(at, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.writelines(content)
+    os.chmod(at, usual if mode is None else mode & 0o777)

@@ -1,0 +1,51 @@
+"""A git worktree: it shares everything with the main repository but what is checked out."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from fleet.core import FleetError
+from fleet.core.text import clean
+from fleet.host import repository
+from fleet.places import submodules
+from fleet.places.paths import Project
+from fleet.places.record import Record
+
+
+def add(project: Project, wanted: Record, path: Path) -> None:
+    """Check the branch out at the path; no hook runs, and no upstream is set."""
+    there = repository.ref(project.common, f"refs/heads/{wanted.branch}") is not None
+    what = (str(path), wanted.branch) if there else ("--no-track", "-b", wanted.branch, str(path), wanted.base)
+    done = repository.ask(project.common, "worktree", "add", "--quiet", *what)
+    if done.code:
+        raise _explained(repository.refused(done, f"no worktree can be made at {path}"), wanted.branch)
+    submodules.fill(project, path)
+
+
+def _explained(problem: FleetError, branch: str) -> FleetError:
+    """A branch `a` and a branch `a/b` cannot both be, which git says in words of its own."""
+    if "cannot lock ref" in problem.message or "exists; cannot create" in problem.message:
+        return FleetError(
+            f"there cannot be a branch {clean(branch)}: another one has its name as a part, or is a part of it",
+            hint="git branch --all",
+        )
+    return problem
+
+
+def forget(common: Path, path: Path) -> None:
+    """Remove what the repository knows of the worktree at a path, whether its directory is there or not."""
+    for own, where, _ in list(repository.linked(common)):
+        if where == path or where.resolve() == path.resolve():
+            repository.remove_tree(own)
+    _sweep(common, path)
+    with suppress(OSError):
+        (common / "worktrees").rmdir()
+
+
+def _sweep(common: Path, path: Path) -> None:
+    """An entry that git was killed over before it said where its worktree is."""
+    with suppress(OSError):
+        for own in (common / "worktrees").iterdir():
+            if own.name.rstrip("0123456789") == path.name.rstrip("0123456789") and not (own / "gitdir").exists():
+                repository.remove_tree(own)

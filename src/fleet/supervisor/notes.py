@@ -1,0 +1,93 @@
+"""The task's events.jsonl: what an agent said, and facts of the supervisor's own."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from fleet.core import FleetError
+from fleet.core.work import Attempt, Event
+from fleet.evidence.journal import Journal
+from fleet.supervisor.house import House
+from fleet.supervisor.limits import unkept
+from fleet.supervisor.transcript import CHATTER, Told, condense
+
+MOST_EVENTS = 256 * 1024 * 1024
+
+
+def note(house: House, attempt: Attempt, kind: str, **facts: object) -> None:
+    """Put one fact of the supervisor's own among the task's events."""
+    with Notes(house, attempt) as notes:
+        notes.append([{"kind": kind} | facts])
+
+
+def note_events(house: House, attempt: Attempt, events: list[Told]) -> None:
+    """Put what an agent said among the task's events."""
+    with Notes(house, attempt) as notes:
+        notes.record(events)
+
+
+def note_unkept(house: House, attempt: Attempt) -> None:
+    """Say which limits cannot be kept, before the agent begins."""
+    can = house.find_coder(attempt.coder, house.runtime).can
+    for limit, why in unkept(attempt.limits or house.runtime.limits, attempt.coder, can).items():
+        house.log.say("limit not kept", task=attempt.task, level="warning", attempt=attempt.id, limit=limit, text=why)
+        note(house, attempt, "limit_not_kept", limit=limit, text=why)
+
+
+class Notes:
+    """The task's events.jsonl. A file that cannot be written, since an agent can put anything there, stops nothing."""
+
+    def __init__(self, house: House, attempt: Attempt) -> None:
+        self._house = house
+        self._attempt = attempt
+        self._journal = _open(house, attempt.task)
+        self._known = _reach(self._journal, attempt.id)
+
+    def __enter__(self) -> Notes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._journal is not None:
+            self._journal.close()
+
+    def record(self, events: list[Told]) -> None:
+        """Write down events with the offset of their line; those of a line that is there already are left out.
+
+        Of an agent that says too much, only what it did is kept in the end; its stdout has the rest.
+        """
+        fresh = condense([told for told in events if told[1] > self._known])
+        if self._journal is not None and self._journal.size > MOST_EVENTS:
+            fresh = [told for told in fresh if told[0].kind not in CHATTER]
+        self.append([{"offset": offset} | _plain(event) for event, offset in fresh])
+
+    def append(self, records: list[dict[str, object]]) -> None:
+        if self._journal is None or not records:
+            return
+        last = self._journal.last.get("id")
+        first = last + 1 if isinstance(last, int) else 1
+        shared: dict[str, object] = {"at": round(self._house.now(), 3), "attempt": self._attempt.id}
+        with suppress(OSError):  # the disk is full: the transcript and the ledger still have it
+            self._journal.append([{"id": first + n} | shared | record for n, record in enumerate(records)])
+
+
+def _open(house: House, task: str) -> Journal | None:
+    path: Path = house.task_directory(task) / "events.jsonl"
+    try:
+        return Journal(path)
+    except (OSError, FleetError) as problem:
+        house.log.say("events not kept", task=task, level="warning", text=str(problem))
+        return None
+
+
+def _reach(journal: Journal | None, attempt: str) -> int:
+    """How far into this attempt's output the task's events reach."""
+    last = journal.last if journal is not None else {}
+    offset = last.get("offset")
+    return offset if last.get("attempt") == attempt and isinstance(offset, int) else -1
+
+
+def _plain(event: Event) -> dict[str, object]:
+    return {name: value for name, value in msgspec.to_builtins(event).items() if value is not None}

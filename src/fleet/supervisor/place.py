@@ -1,0 +1,107 @@
+"""Where a task is worked on: one place for all of its attempts, because a session goes on only where it began."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet import places
+from fleet.config.workspace import project_workspace
+from fleet.core import FleetError, template
+from fleet.core.task import Spec
+from fleet.core.text import clean
+from fleet.core.work import Attempt, PlaceKind
+from fleet.core.workspace import Workspace
+from fleet.host import git
+from fleet.places import Place, ports
+from fleet.places.furnish import Furnished, furnish
+from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.house import House
+from fleet.supervisor.start import told
+
+BRANCH = "fleet/"
+
+
+SETUP_LOG = "setup.log"
+
+
+class Slow(Exception):
+    """Set-up commands are to be run, which may take minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A place, and the directory in it that an agent begins in."""
+
+    place: Place
+    cwd: Path
+    workspace: Workspace | None = None
+
+
+def choose_kind(spec: Spec, workspace: Workspace | None, *, can_branch: bool) -> PlaceKind:
+    """Task, then project; a project that says nothing wants worktrees, and one without a fleet.yaml none.
+
+    What the project wants is left where it cannot be: outside a repository, or before its first commit.
+    """
+    if spec.place is not None:
+        return PlaceKind(spec.place)
+    if workspace is None or not can_branch:
+        return PlaceKind.INPLACE
+    return workspace.place
+
+
+def settle_in(home: Path, task: str, spec: Spec) -> Placed:
+    """The place of a task, made if it is not there. It is on a branch of its own, from what the directory stands on."""
+    cwd = Path(spec.cwd)
+    here = places.prepare(cwd)
+    workspace = project_workspace(cwd)
+    kind = choose_kind(spec, workspace, can_branch=here.base is not None)
+    if kind is PlaceKind.INPLACE:
+        return Placed(here, cwd)
+    project, found = places.project(cwd), git.find(cwd.resolve())
+    if project is None or found is None:
+        raise FleetError(
+            f"the task's directory {clean(str(cwd))} is in no git repository, so it cannot have a {kind}",
+            hint="fleet add --place inplace …",
+        )
+    asked = workspace.worktree_root if workspace else None
+    branch = f"{BRANCH}{task}"
+    path = places.path_for(places.root_for(home, project, asked), branch)
+    place = places.make(kind, project, branch, here.base, path)
+    inside = place.path / cwd.resolve().relative_to(found.top)
+    inside.mkdir(parents=True, exist_ok=True)
+    return Placed(place, inside, workspace or Workspace())
+
+
+def place_of(attempt: Attempt) -> Place | None:
+    """The place of an attempt that has one of its own; what is known of it goes before what the attempt says."""
+    if attempt.place is PlaceKind.INPLACE or not attempt.cwd:
+        return None
+    for path in (Path(attempt.cwd), *Path(attempt.cwd).parents):
+        said = places.record.read(path)
+        if said is not None:
+            return said.place(path)
+    return None
+
+
+def furnished(
+    house: House,
+    attempt: Attempt,
+    place: Place,
+    workspace: Workspace,
+    *,
+    quick: bool = False,
+    hear: Callable[[str], None] = lambda line: None,
+) -> Furnished:
+    """Put into a place what its project wants there. May be done again."""
+    wants_port = template.wants_port(workspace.env.values())
+    values = template.values(
+        branch=place.branch or "", attempt=attempt.id, task=attempt.task, path=str(place.path),
+        port=ports.take(house.home, attempt.id) if wants_port else None,
+    )  # fmt: skip
+    return furnish(
+        place.path, place.repository or place.path, workspace, values, quick=quick, hear=hear,
+        environment=agent_environment(house.environment, (), {}, told(house, attempt)),
+        log=house.attempt_directory(attempt) / SETUP_LOG,
+    )  # fmt: skip

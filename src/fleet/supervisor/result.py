@@ -1,0 +1,113 @@
+"""What came of an attempt, from git and from the keeper's record, written down as its receipt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fleet import keeper, places
+from fleet.core import FleetError
+from fleet.core.text import clean
+from fleet.core.work import Attempt, Ending, PlaceKind
+from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_receipt, load_snapshot, save
+from fleet.evidence.snapshot import Snapshot, look
+from fleet.host import files
+from fleet.keeper import Cause
+from fleet.supervisor.house import House
+from fleet.supervisor.limits import named
+from fleet.supervisor.place import place_of
+
+TAIL = 2000
+
+
+def bring_back(house: House, attempt: Attempt) -> None:
+    """A clone's commits count once they are in the repository it was made from."""
+    place = place_of(attempt) if attempt.place is PlaceKind.CLONE else None
+    if place is None:
+        return
+    try:
+        places.collect(place)
+    except FleetError as problem:
+        said = clean(problem.message, TAIL)
+        house.log.say("not collected", task=attempt.task, level="warning", attempt=attempt.id, text=said)
+
+
+def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
+    """What the agent left in its place."""
+    seen = load_snapshot(house.attempt_directory(attempt) / "before.json") or Snapshot(None, None, None)
+    before = replace(seen, head=attempt.base)  # the ledger's word, since an agent can write to the directory
+    cwd = Path(attempt.cwd)
+    return replace(examine(cwd, before, look(cwd, house.artifacts(attempt.task))), shared=neighbours)
+
+
+def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
+    directory = house.attempt_directory(attempt)
+    seen = keeper.Hold(directory).exit
+    ended = replace(
+        attempt, ended=attempt.ended or (seen.ended if seen else house.now()), memory=(seen and seen.memory) or None
+    )
+    save(directory / "receipt.json", Receipt(ended, process_of(attempt, directory), result))
+    return ended
+
+
+def add_check(house: House, attempt: Attempt, checked: Check) -> None:
+    path = house.attempt_directory(attempt) / "receipt.json"
+    receipt = load_receipt(path)
+    if receipt is not None:
+        save(path, replace(receipt, check=checked))
+
+
+def nothing(attempt: Attempt) -> Result:
+    """The result of an attempt that nobody could look at."""
+    return Result(attempt.base, attempt.base, [], [], None, None)
+
+
+def process_of(attempt: Attempt, directory: Path) -> Process:
+    """How the agent's process went, from its keeper's record; without one it is lost, and that is what is said."""
+    if attempt.ending is not None and attempt.started is None:
+        return Process(attempt.ending.value, error=attempt.cause)
+    seen = keeper.Hold(directory).exit
+    if seen is None:
+        return Process("lost", error=_lost(directory))
+    relieved = attempt.ending if _by_us(attempt, seen) else None
+    return Process(
+        cause=relieved.value if relieved else seen.cause.value,
+        code=seen.code,
+        signal=seen.signal,
+        error=attempt.cause if relieved else _why(seen, attempt),
+        wall=seen.wall,
+        cpu=seen.cpu,
+        memory=seen.memory,
+        output=seen.stdout,
+        dropped=seen.dropped,
+        leftovers=seen.leftovers,
+        survivors=seen.survivors,
+    )
+
+
+def _by_us(attempt: Attempt, seen: keeper.Exit) -> bool:
+    """Whether it was ended for a limit: by its keeper, unless it ended before; or by itself, told what it may spend."""
+    return seen.cause is Cause.CANCELLED or (attempt.ending is Ending.COST and attempt.error is not None)
+
+
+def _lost(directory: Path) -> str:
+    said = (files.read_end(directory / "keeper.err", TAIL) or b"").decode(errors="replace").strip().splitlines()
+    return f"its keeper failed: {clean(said[-1])}" if said else "its keeper was killed; what it left running was ended"
+
+
+def _why(seen: keeper.Exit, attempt: Attempt) -> str | None:
+    """The cause in words; a limit is named with whoever set it."""
+    match seen.cause:
+        case Cause.TIMED_OUT:
+            return f"the time limit was reached after {seen.wall:.0f} s ({named(attempt, 'timeout')})"
+        case Cause.OUTPUT:
+            wrote = f"{seen.stdout / 1e6:.0f} MB"
+            return f"the output limit was reached after {wrote} ({named(attempt, 'output')})"
+        case Cause.ABANDONED:
+            return "no supervisor came back, so its keeper ended it"
+        case Cause.CANCELLED:
+            return "by hand"
+        case Cause.NOT_STARTED if seen.error and seen.error.startswith("ENOENT"):
+            return f"{seen.error.rpartition(': ')[2]} is not installed, or not on the supervisor's PATH"
+        case _:
+            return seen.error

@@ -1,0 +1,564 @@
+"""Places in real repositories: made, looked at, saved, brought back and removed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleet import places
+from fleet.core import BadConfig, FleetError, NotFound
+from fleet.core.work import PlaceKind
+from fleet.places import Place, Project, salvage
+
+WORKTREE, CLONE = PlaceKind.WORKTREE, PlaceKind.CLONE
+KINDS = [WORKTREE, CLONE]
+
+
+@pytest.fixture(autouse=True)
+def _somebody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "config").write_text(
+        "[user]\n\tname = Somebody\n\temail = some@body\n[init]\n\tdefaultBranch = main\n"
+        '[protocol "file"]\n\tallow = always\n'
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+def git(cwd: Path, *args: str) -> str:
+    done = subprocess.run(["git", *args], cwd=cwd, check=True, capture_output=True)
+    return done.stdout.decode(errors="surrogateescape").strip()
+
+
+def commit(cwd: Path, files: dict[str, str], message: str = "some work") -> str:
+    for name, text in files.items():
+        (cwd / name).parent.mkdir(parents=True, exist_ok=True)
+        (cwd / name).write_text(text)
+    git(cwd, "add", "-A")
+    git(cwd, "commit", "-q", "--allow-empty", "-m", message)
+    return git(cwd, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Path:
+    """A repository whose path has a space and an umlaut."""
+    top = tmp_path / "mein Übungs repo"
+    top.mkdir()
+    git(top, "init", "-q")
+    commit(top, {"a.txt": "one\n", "deep/b.txt": "two\n", ".gitignore": "ignored\n"})
+    return top
+
+
+def find(cwd: Path) -> Project:
+    found = places.project(cwd)
+    assert found is not None
+    return found
+
+
+def make(main: Path, kind: PlaceKind = WORKTREE, branch: str = "feat/x", base: str | None = None) -> Place:
+    project = find(main)
+    path = places.path_for(places.root_for(main.parent / "hôme", project), branch)
+    return places.make(kind, project, branch, base, path)
+
+
+def tree(top: Path) -> dict[bytes, tuple[int, bytes]]:
+    """Every file and empty directory: its mode and its bytes. The place's own link to git is left out."""
+    found = {}
+    for directory, folders, names in os.walk(os.fsencode(top)):
+        if directory == os.fsencode(top):
+            folders[:] = [name for name in folders if name != b".git"]
+            names = [name for name in names if name != b".git"]
+        for name in (*names, *folders):
+            path = os.path.join(directory, name)
+            mode = os.lstat(path).st_mode
+            if stat.S_ISLNK(mode):
+                found[os.path.relpath(path, os.fsencode(top))] = (0, os.readlink(path))
+            elif stat.S_ISREG(mode):
+                with open(path, "rb") as file:
+                    found[os.path.relpath(path, os.fsencode(top))] = (stat.S_IMODE(mode), file.read())
+            elif not os.listdir(path):
+                found[os.path.relpath(path, os.fsencode(top))] = (0, b"")
+    return found
+
+
+# finding the repository
+
+
+def test_the_main_repository_is_found_from_everywhere_in_it(main: Path) -> None:
+    project = find(main)
+    assert project == Project(main, main / ".git")
+    assert find(main / "deep") == project
+    for kind in KINDS:
+        place = make(main, kind, branch=f"from-{kind}")
+        assert find(place.path) == project
+        assert find(place.path / "deep") == project
+
+
+def test_a_submodule_is_a_project_of_its_own_and_a_plain_directory_is_none(main: Path, tmp_path: Path) -> None:
+    with_submodule(main, tmp_path)
+    assert find(main / "lib").top == main / "lib"
+    assert places.project(tmp_path) is None
+
+
+def test_a_bare_repository_has_places_too(main: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--bare", str(main), "bare.git")
+    project = find(tmp_path / "bare.git")
+    assert project.is_bare
+    for kind in KINDS:
+        place = places.make(kind, project, f"on-{kind}", None, tmp_path / "places" / kind)
+        assert (place.path / "a.txt").read_text() == "one\n"
+        assert find(place.path) == project
+        places.remove(place, None)
+
+
+# making
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_place_stands_on_a_new_branch_from_the_commit_that_is_checked_out(main: Path, kind: PlaceKind) -> None:
+    place = make(main, kind)
+    assert git(place.path, "symbolic-ref", "HEAD") == "refs/heads/feat/x"
+    assert git(place.path, "rev-parse", "HEAD") == place.base == git(main, "rev-parse", "HEAD")
+    assert tree(place.path) == tree(main)
+    assert place.repository == main
+    assert places.condition(place) == places.Condition(ahead=0, changed=0)
+    assert make(main, kind) == place
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_detached_head_a_dirty_tree_and_a_base_are_no_trouble(main: Path, kind: PlaceKind) -> None:
+    first = git(main, "rev-parse", "HEAD")
+    second = commit(main, {"c.txt": "three\n"})
+    git(main, "checkout", "-q", "--detach")
+    (main / "a.txt").write_text("not committed\n")
+    assert make(main, kind, "one").base == second
+    older = make(main, kind, "two", "HEAD~1")
+    assert older.base == first
+    assert not (older.path / "c.txt").exists()
+    assert (older.path / "a.txt").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_repository_without_a_commit_is_told_how_to_get_one(tmp_path: Path, kind: PlaceKind) -> None:
+    git(tmp_path, "init", "-q", "new")
+    with pytest.raises(FleetError, match="has no commit yet") as problem:
+        make(tmp_path / "new", kind)
+    assert "commit --allow-empty" in (problem.value.hint or "")
+
+
+def test_a_branch_that_is_checked_out_is_refused_and_where_is_said(main: Path, tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match=f"main is checked out in {main}"):
+        make(main, branch="main")
+    git(main, "worktree", "add", "-q", str(tmp_path / "else where"), "-b", "taken")
+    with pytest.raises(FleetError, match=r"taken is checked out in .*else where"):
+        make(main, branch="taken")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_branch_that_is_there_is_used_as_it_is(main: Path, kind: PlaceKind) -> None:
+    first = git(main, "rev-parse", "HEAD")
+    git(main, "checkout", "-q", "-b", "theirs")
+    tip = commit(main, {"theirs.txt": "theirs\n"})
+    git(main, "checkout", "-q", "main")
+    commit(main, {"mine.txt": "mine\n"})
+    place = make(main, kind, "theirs")
+    assert git(place.path, "rev-parse", "HEAD") == tip
+    assert place.base == first
+    assert places.condition(place).ahead == 1
+    assert not places.remove(place, None)
+    assert git(main, "rev-parse", "theirs") == tip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_wrong_is_said_and_nothing_is_left(main: Path, kind: PlaceKind) -> None:
+    with pytest.raises(NotFound, match="no commit 'nowhere'"):
+        make(main, kind, base="nowhere")
+    with pytest.raises(BadConfig, match=r"contains \.\."):
+        make(main, kind, "..")
+    path = make(main, kind).path
+    assert [one for one in path.parent.iterdir() if one.name not in (path.name, ".places")] == []
+
+
+def test_a_branch_whose_name_is_a_part_of_anothers_is_refused_in_words(main: Path) -> None:
+    git(main, "branch", "feat")
+    with pytest.raises(FleetError, match="another one has its name as a part"):
+        make(main, branch="feat/x")
+    assert git(main, "worktree", "list", "--porcelain").count("worktree ") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_fleet_did_not_make_is_never_touched(main: Path, kind: PlaceKind) -> None:
+    path = places.path_for(places.root_for(main.parent / "hôme", find(main)), "feat/x")
+    path.mkdir(parents=True)
+    (path / "precious").write_text("mine")
+    with pytest.raises(FleetError, match="in the way"):
+        make(main, kind)
+    with pytest.raises(FleetError, match="not a place that fleet made"):
+        places.remove(Place(path, "feat/x", "0" * 40, kind, main), None)
+    assert (path / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_hook_runs_and_no_upstream_is_set(main: Path, kind: PlaceKind, tmp_path: Path) -> None:
+    hook = main / ".git/hooks/post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
+    hook.chmod(0o755)
+    git(main, "config", "branch.autoSetupMerge", "always")
+    make(main, kind)
+    assert not (tmp_path / "ran").exists()
+    assert "branch.feat/x" not in git(main, "config", "--list")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_filters_of_the_users_work_as_large_files_need_them(main: Path, kind: PlaceKind) -> None:
+    git(main, "config", "filter.big.smudge", "tr a-z A-Z")
+    git(main, "config", "filter.big.clean", "tr A-Z a-z")
+    git(main, "config", "filter.big.required", "true")
+    commit(main, {".gitattributes": "*.big filter=big\n", "x.big": "LOUD\n"})
+    place = make(main, kind)
+    assert git(main, "show", "HEAD:x.big") == "loud"
+    assert (place.path / "x.big").read_text() == "LOUD\n"
+    assert git(place.path, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sparse_checkout_stays_sparse(main: Path, kind: PlaceKind) -> None:
+    commit(main, {"wanted/w.txt": "w", "unwanted/u.txt": "u"})
+    git(main, "sparse-checkout", "set", "wanted")
+    place = make(main, kind)
+    assert (place.path / "wanted/w.txt").exists()
+    assert not (place.path / "unwanted").exists()
+    assert git(place.path, "status", "--porcelain") == ""
+    assert places.condition(place).changed == 0
+    assert salvage.save(place, "x") is None
+
+
+def with_submodule(main: Path, tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "library")
+    commit(tmp_path / "library", {"code.txt": "code\n"})
+    git(main, "submodule", "--quiet", "add", str(tmp_path / "library"), "lib")
+    commit(main, {})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_submodules_come_from_the_main_repository_and_not_from_elsewhere(
+    main: Path, kind: PlaceKind, tmp_path: Path
+) -> None:
+    with_submodule(main, tmp_path)
+    (tmp_path / "library").rename(tmp_path / "unreachable")
+    place = make(main, kind)
+    assert (place.path / "lib/code.txt").read_text() == "code\n"
+    assert git(place.path, "submodule", "status").startswith(git(main, "rev-parse", "HEAD:lib"))
+    assert git(place.path, "config", "submodule.lib.url") == str(tmp_path / "library")
+    assert salvage.save(place, "x") is None
+    assert places.condition(place).changed == 0
+    places.remove(place, None)
+    assert git(main, "submodule", "status").split()[0] == git(main, "rev-parse", "HEAD:lib")
+
+
+MAKE_FOUR = """
+import sys
+from pathlib import Path
+from fleet import places
+main, kind, first = Path(sys.argv[1]), places.PlaceKind(sys.argv[2]), int(sys.argv[3])
+project = places.project(main)
+for number in range(first, first + 4):
+    branch = f"p/{number % 15}"
+    print(places.make(kind, project, branch, None, places.path_for(main.parent / "many", branch)).path)
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_twenty_are_made_at_once_by_several_processes(main: Path, kind: PlaceKind) -> None:
+    """Some of them make the same one; each finds it, and none disturbs another."""
+    argv = [sys.executable, "-c", MAKE_FOUR, str(main), kind.value]
+    running = [subprocess.Popen([*argv, str(first)], stdout=subprocess.PIPE, text=True) for first in (0, 4, 8, 12, 14)]
+    made = [line for process in running for line in process.communicate()[0].splitlines()]
+    assert [process.returncode for process in running] == [0] * 5
+    assert (len(made), len(set(made))) == (20, 15)
+    for path in made:
+        assert git(Path(path), "status", "--porcelain") == ""
+
+
+# saving
+
+
+def mess(place: Place) -> None:
+    """Everything that an agent can leave behind."""
+    top = place.path
+    (top / "a.txt").write_bytes(b"changed\r\n$Id$\r\n")
+    (top / ".gitattributes").write_text("* text=auto eol=crlf ident filter=evil\n*.u16 working-tree-encoding=UTF-16\n")
+    (top / "x.u16").write_bytes(b"not utf 16")
+    (top / "staged.txt").write_text("staged\n")
+    git(top, "add", "staged.txt")
+    (top / "staged.txt").write_text("and changed\n")
+    (top / "deep/b.txt").unlink()
+    (top / "later").write_text("to be added")
+    git(top, "add", "-N", "later")
+    (top / "ignored").write_text("ignored")
+    with open(os.path.join(os.fsencode(top), b'n\xff\xfe "quoted"\n\\line'), "wb") as file:
+        file.write(bytes(range(256)))
+    (top / "private").write_text("private")
+    (top / "private").chmod(0o600)
+    (top / "tool").write_text("#!/bin/sh\n")
+    (top / "tool").chmod(0o755)
+    (top / "link").symlink_to("/etc/passwd")
+    (top / "link to directory").symlink_to("deep")
+    (top / "empty/er").mkdir(parents=True)
+    (top / "new directory").mkdir()
+    (top / "new directory/git~1").write_text("odd")
+    for name in ("unborn", "born"):
+        (top / name).mkdir()
+        git(top / name, "init", "-q")
+        (top / name / "inside").write_text(name)
+    git(top / "born", "add", "inside")
+    git(top / "born", "commit", "-q", "-m", "inner")
+    git(top, "update-index", "--assume-unchanged", "a.txt")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_byte_of_a_removed_place_comes_back(main: Path, kind: PlaceKind, tmp_path: Path) -> None:
+    place = make(main, kind)
+    mess(place)
+    before = tree(place.path)
+    index = git(place.path, "ls-files", "-s", "-z")
+    saved = salvage.save(place, "feat/x", task="fl-1")
+    assert saved is not None
+    assert saved.name == "feat-x"
+    places.remove(place, saved)
+    assert not place.path.exists()
+    git(main, "gc", "-q", "--prune=now")
+    kept = salvage.restore(find(main), "feat-x", tmp_path / "back")
+    assert (kept.branch, kept.task, kept.path) == ("feat/x", "fl-1", str(place.path))
+    expected = {path: what for path, what in before.items() if path != b"ignored"}
+    assert tree(tmp_path / "back") == expected
+    assert git(tmp_path / "back", "ls-files", "-s", "-z") == index
+    assert git(tmp_path / "back/born", "log", "--format=%s") == "inner"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_commits_that_nothing_leads_to_any_more_are_kept(main: Path, kind: PlaceKind) -> None:
+    place = make(main, kind)
+    top = place.path
+    stashed = commit_and_stash(top)
+    amended = commit(top, {"v1": "1"}, "first try")
+    git(top, "commit", "-q", "--amend", "-m", "second try")
+    thrown = commit(top, {"v2": "2"}, "thrown away")
+    git(top, "reset", "-q", "--hard", "HEAD~1")
+    git(top, "checkout", "-q", "--detach")
+    detached = commit(top, {"v3": "3"}, "detached")
+    git(top, "checkout", "-q", "feat/x")
+    git(top, "checkout", "-q", "-b", "side", "HEAD~1")
+    sided = commit(top, {"v4": "4"}, "on the side")
+    git(top, "checkout", "-q", "feat/x")
+    kept = {stashed, amended, thrown, detached} | ({sided, git(top, "rev-parse", "HEAD")} if kind is CLONE else set())
+    saved = salvage.save(place, "x")
+    places.remove(place, saved)
+    if kind is WORKTREE:
+        git(main, "stash", "clear")
+    git(main, "reflog", "expire", "--expire=now", "--all")
+    git(main, "gc", "-q", "--prune=now")
+    shown = salvage.show(find(main), "x")
+    assert {one for one, _ in shown.commits} | ({shown.kept.head} if kind is CLONE else set()) >= kept
+    for one in kept:
+        assert git(main, "cat-file", "-t", one) == "commit"
+    assert git(main, "show", f"{stashed}:a.txt") == "stashed"
+    assert git(main, "rev-parse", "--verify", "feat/x" if kind is WORKTREE else shown.kept.head or "")
+
+
+def commit_and_stash(top: Path) -> str:
+    (top / "a.txt").write_text("stashed\n")
+    git(top, "stash", "-q")
+    return git(top, "rev-parse", "refs/stash")
+
+
+def test_a_conflict_and_a_rebase_under_way_are_kept(main: Path, tmp_path: Path) -> None:
+    place = make(main)
+    theirs = commit(place.path, {"a.txt": "theirs\n"})
+    git(place.path, "checkout", "-q", "--detach", place.base or "")
+    commit(place.path, {"a.txt": "ours\n"})
+    with pytest.raises(subprocess.CalledProcessError):
+        git(place.path, "merge", "-q", "feat/x")
+    before, index = tree(place.path), git(place.path, "ls-files", "-s")
+    saved = salvage.save(place, "x")
+    assert saved is not None
+    places.remove(place, saved)
+    assert git(main, "show", f"{saved.commit}:git/MERGE_HEAD") == theirs
+    salvage.restore(find(main), "x", tmp_path / "back")
+    assert (tree(tmp_path / "back"), git(tmp_path / "back", "ls-files", "-s")) == (before, index)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_submodule_that_was_worked_in_comes_back_with_its_commits(
+    main: Path, kind: PlaceKind, tmp_path: Path
+) -> None:
+    with_submodule(main, tmp_path)
+    place = make(main, kind)
+    tip = commit(place.path / "lib", {"code.txt": "better\n"}, "inner work")
+    (place.path / "lib/more.txt").write_text("not committed")
+    before = {path: what for path, what in tree(place.path).items() if b".git" not in path}
+    saved = salvage.save(place, "x")
+    assert saved is not None
+    places.remove(place, saved)
+    salvage.restore(find(main), "x", tmp_path / "back")
+    after = {path: what for path, what in tree(tmp_path / "back").items() if b".git" not in path}
+    assert after == before
+    assert git(tmp_path / "back/lib", "rev-parse", "HEAD") == tip
+    assert git(tmp_path / "back/lib", "status", "--porcelain") == "?? more.txt"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_an_agent_planted_runs(main: Path, kind: PlaceKind, tmp_path: Path) -> None:
+    place = make(main, kind)
+    top, ran = place.path, tmp_path / "ran"
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
+    evil.chmod(0o755)
+    (top / "inner").mkdir()
+    git(top / "inner", "init", "-q")
+    commit(top / "inner", {"f": "f"})
+    for repository in (top, top / "inner"):
+        for name in ("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "core.fsmonitor",
+                     "diff.evil.command", "diff.evil.textconv", "core.pager", "diff.external", "merge.evil.driver",
+                     "core.sshCommand", "uploadpack.packObjectsHook", "gpg.program"):  # fmt: skip
+            git(repository, "config", name, str(evil))
+        git(repository, "config", "core.hooksPath", str(tmp_path / "hooks"))
+    (tmp_path / "hooks").mkdir()
+    for name in ("post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "post-rewrite"):
+        (tmp_path / "hooks" / name).write_bytes(evil.read_bytes())
+        (tmp_path / "hooks" / name).chmod(0o755)
+    (top / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
+    (top / "a.txt").write_text("changed\n")
+    (top / "inner/f").write_text("changed\n")
+    ran.unlink(missing_ok=True)
+    assert places.condition(place).changed == 3
+    assert b"changed" in places.difference(place)
+    saved = salvage.save(place, "x")
+    places.remove(place, saved)
+    assert salvage.show(find(main), "x").files
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_too_much_is_not_kept_in_silence_and_ignored_files_only_when_asked_for(
+    main: Path, kind: PlaceKind, tmp_path: Path
+) -> None:
+    place = make(main, kind)
+    (place.path / "ignored").write_text("ignored")
+    assert salvage.save(place, "x") is None
+    (place.path / "large").write_bytes(b"x" * 3_000_000)
+    with pytest.raises(salvage.TooBig, match="at most 1 MB") as problem:
+        salvage.save(place, "x", cap=1024**2)
+    assert problem.value.size > 3_000_000
+    assert salvage.all(find(main)) == []
+    saved = salvage.save(place, "x", cap=None, ignored=True)
+    places.remove(place, saved)
+    salvage.restore(find(main), "x", tmp_path / "back")
+    assert (tmp_path / "back/ignored").read_text() == "ignored"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written_after_the_save_is_not_removed(main: Path, kind: PlaceKind) -> None:
+    place = make(main, kind)
+    saved = salvage.save(place, "x")
+    assert saved is None
+    (place.path / "late").write_text("late")
+    with pytest.raises(FleetError, match=r"written in .* after it was saved"):
+        places.remove(place, saved)
+    saved = salvage.save(place, "x")
+    (place.path / "late").write_text("LATE")
+    with pytest.raises(FleetError, match=r"written in .* after it was saved"):
+        places.remove(place, saved)
+    again = salvage.save(place, "x")
+    assert again is not None
+    assert again.name == "x-2"
+    places.remove(place, again)
+    assert git(main, "show", f"{again.commit}:files/late") == "LATE"
+
+
+def test_a_branch_goes_only_when_it_holds_nothing_of_its_own(main: Path) -> None:
+    assert places.remove(make(main, branch="empty"), None)
+    assert git(main, "branch", "--list", "empty") == ""
+    place = make(main, branch="full")
+    tip = commit(place.path, {"f": "f"})
+    assert not places.remove(place, salvage.save(place, "full"))
+    assert git(main, "rev-parse", "full") == tip
+    assert git(main, "worktree", "list", "--porcelain").count("worktree ") == 1
+
+
+def test_a_place_that_was_removed_by_hand_or_locked_is_put_in_order(main: Path) -> None:
+    place = make(main, branch="gone")
+    subprocess.run(["rm", "-rf", str(place.path)], check=True)
+    assert places.condition(place) == places.Condition(there=False)
+    again = make(main, branch="gone")
+    assert (again.path / "a.txt").exists()
+    git(main, "worktree", "lock", str(again.path))
+    subprocess.run(["rm", "-rf", str(again.path)], check=True)
+    places.remove(again, None)
+    assert git(main, "worktree", "list", "--porcelain").count("worktree ") == 1
+    assert git(main, "branch", "--list", "gone") == ""
+
+
+def test_a_tree_that_cannot_be_written_to_is_removed(main: Path) -> None:
+    place = make(main)
+    cache = place.path / "ignored/go/pkg"
+    cache.mkdir(parents=True)
+    (cache / "mod.go").write_text("x")
+    for one in (cache / "mod.go", cache, cache.parent):
+        one.chmod(0o555)
+    places.remove(place, salvage.save(place, "x"))
+    assert not place.path.exists()
+
+
+def test_the_commits_of_a_clone_come_back_when_it_is_collected(main: Path) -> None:
+    place = make(main, CLONE)
+    first = commit(place.path, {"f": "1"})
+    assert git(main, "branch", "--list", "feat/x") == ""
+    assert places.collect(place) == first
+    assert git(main, "rev-parse", "feat/x") == first
+    git(place.path, "commit", "-q", "--amend", "-m", "better")
+    second = git(place.path, "rev-parse", "HEAD")
+    assert places.collect(place) == second == git(main, "rev-parse", "feat/x")
+    git(main, "branch", "-f", "feat/x", "main")
+    commit(place.path, {"f": "2"})
+    git(main, "branch", "-f", "feat/x", commit(main, {"mine": "mine"}))
+    with pytest.raises(FleetError, match="was moved in"):
+        places.collect(place)
+    places.remove(place, salvage.save(place, "x"))
+    assert git(main, "show", "-s", "--format=%s", "refs/fleet/salvage/x^1") == "some work"
+
+
+def test_restoring_writes_over_nothing_and_can_stand_on_a_branch(main: Path, tmp_path: Path) -> None:
+    place = make(main)
+    (place.path / "new").write_text("new")
+    places.remove(place, salvage.save(place, "x"))
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/mine").write_text("mine")
+    with pytest.raises(FleetError, match="not written over"):
+        salvage.restore(find(main), "x", tmp_path / "there")
+    salvage.restore(find(main), "x", tmp_path / "back", "again")
+    assert git(tmp_path / "back", "status", "--porcelain", "--branch").splitlines() == ["## again", "?? new"]
+    assert [one.name for one in salvage.all(find(main))] == ["x"]
+    salvage.drop(find(main), "x")
+    with pytest.raises(NotFound, match="no salvage 'x'"):
+        salvage.show(find(main), "x")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whoever_is_killed_at_any_step_leaves_what_the_next_one_mends(main: Path, kind: PlaceKind) -> None:
+    argv = [sys.executable, str(Path(__file__).parents[1] / "standins/cut_off.py"), str(main), kind.value]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, making, _, ending = done.stdout.splitlines()[-1].split()
+    assert int(making) > 5
+    assert int(ending) > 10
+    assert git(main, "worktree", "list", "--porcelain").count("worktree ") == 1
+    assert git(main, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    left = [str(one) for one in (main.parent / "cut places").rglob("*") if one.name != ".places"]
+    assert left == []

@@ -1,0 +1,110 @@
+"""What people ask for when they begin several agents, and what a terminal is said to show."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.app.agents import new_lines, readable
+from fleet.batches.wanted import Wanted, Who, agents, fanout, multi, must_differ
+from fleet.core import BadConfig
+from fleet.core.state import Told, tell_terminal
+from fleet.core.talk import Felt, Mood, Signal, SignalKind, feel
+from fleet.core.work import Attempt, State
+
+CLAUDE, CODEX = Who("claude", "opus"), Who("codex")
+BEGUN = Attempt("t1.1", "t1", 1, "claude", None, "/", "me", 0.0, interactive=True)
+RUNS = Attempt("t1.1", "t1", 1, "claude", None, "/", "me", 0.0, interactive=True, started=1.0)
+CALM = Felt(Mood.WAITING, 2.0, "its turn is over")
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "who"),
+    [
+        ("claude", None, [Who("claude")]),
+        ("claude", "opus", [CLAUDE]),
+        ("claude:opus, codex", None, [CLAUDE, CODEX]),
+        ("opencode:fleet/qwen2.5:7b", "other", [Who("opencode", "fleet/qwen2.5:7b")]),
+    ],
+)
+def test_agents_are_named_with_their_models(text: str, model: str | None, who: list[Who]) -> None:
+    assert agents(text, model) == who
+
+
+def test_a_comma_too_many_names_nobody() -> None:
+    with pytest.raises(BadConfig, match="names no agent"):
+        agents("claude,,codex", None)
+
+
+def test_a_fanout_is_dealt_out_in_turn() -> None:
+    wanted = fanout(3, None, "3f9a12cd", "go", [CLAUDE, CODEX], "main")
+    assert [one.branch for one in wanted] == [f"fanout-3f9a12cd-A{n}" for n in (1, 2, 3)]
+    assert [(one.coder, one.model) for one in wanted] == [("claude", "opus"), ("codex", None), ("claude", "opus")]
+    assert {(one.batch, one.prompt, one.base) for one in wanted} == {("fanout-3f9a12cd", "go", "main")}
+    assert [one.branch for one in fanout(2, "auth", "x", "go", [CODEX], None)] == ["auth-A1", "auth-A2"]
+
+
+def test_a_prompt_of_multi_may_hold_colons() -> None:
+    (one,) = multi(['fix/auth:see "a: b": https://x'], "multi-1", [CODEX], None)
+    assert one == Wanted("fix/auth", 'see "a: b": https://x', "codex", None, None, "multi-1")
+
+
+@pytest.mark.parametrize("pair", ["fix-auth", ":go", "fix-auth:", "fix-auth:  "])
+def test_half_a_pair_is_refused(pair: str) -> None:
+    with pytest.raises(BadConfig, match="not a branch and a prompt"):
+        multi([pair], "m", [CODEX], None)
+
+
+def test_no_branch_is_made_twice() -> None:
+    with pytest.raises(BadConfig, match="asked for twice"):
+        must_differ([Wanted("a"), Wanted("b"), Wanted("a")])
+
+
+@pytest.mark.parametrize(
+    ("attempt", "alive", "being_made", "ended", "told"),
+    [
+        (BEGUN, False, True, None, Told(State.STARTING, "its place is being made")),
+        (RUNS, True, False, None, Told(State.WAITING, "its turn is over")),
+        (RUNS, False, False, "exit 0", Told(State.ENDED, "exit 0")),
+        (BEGUN, False, False, None, Told(State.DEAD, "it was never started; `fleet list --repair` clears it away")),
+        (RUNS, False, False, None, Told(State.DEAD, "nobody saw how it ended; `fleet list --repair` looks")),
+    ],
+)
+def test_a_dead_agent_is_never_said_to_run(
+    attempt: Attempt, alive: bool, being_made: bool, ended: str | None, told: Told
+) -> None:
+    assert tell_terminal(attempt, CALM, alive=alive, being_made=being_made, ended=ended) == told
+
+
+@pytest.mark.parametrize(
+    ("kinds", "mood"),
+    [
+        ([], Mood.STARTING),
+        ([SignalKind.READY], Mood.WAITING),
+        ([SignalKind.READY, SignalKind.TAKEN], Mood.WORKING),
+        ([SignalKind.TAKEN, SignalKind.ASKS], Mood.ASKING),
+        ([SignalKind.TAKEN, SignalKind.ASKS, SignalKind.ACTED], Mood.WORKING),
+        ([SignalKind.TAKEN, SignalKind.RESTED], Mood.WAITING),
+    ],
+)
+def test_what_an_agent_does_is_what_it_said_last(kinds: list[SignalKind], mood: Mood) -> None:
+    assert feel([Signal(kind, float(n)) for n, kind in enumerate(kinds)]).mood is mood
+
+
+def test_of_an_agent_that_tells_nothing_nothing_is_known() -> None:
+    assert feel([], tells=False).mood is Mood.UNKNOWN
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8))
+def test_what_came_on_is_at_the_end_of_what_is_shown(before: list[str], more: list[str]) -> None:
+    after = [*before, *more]
+    shown = new_lines(before, after)
+    assert shown == after[len(after) - len(shown) :]
+    assert len(shown) <= len(after) if not before else len(shown) <= len(more)
+
+
+def test_an_event_is_shown_as_people_read_it() -> None:
+    (line,) = readable('{"id": 1, "at": 0, "kind": "tool_called", "tool": "Bash", "text": "make"}')
+    assert line.endswith("tool_called  Bash make")
+    assert readable("torn {") == []
