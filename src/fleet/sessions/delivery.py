@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.core.talk import Delivery, Felt, Mood, Signal, SignalKind, feel
+from fleet.core.talk import Delivery, Felt, Mood, Signal, SignalKind, bare, feel, took
 from fleet.core.text import clean
 from fleet.host import locks
 from fleet.sessions.server import Screen, Server
@@ -102,20 +102,6 @@ def plain(text: str) -> str:
     """
     text = text.replace("\r\n", "\n")
     return f"{text} " if MEANS_MORE.search(text) else text
-
-
-def is_same(sent: str, told: str) -> bool:
-    """Whether an agent took what was sent.
-
-    Agents cut blanks from both ends and write line ends as they like; Claude Code writes a tab as four blanks, and a
-    letter with its accent as one character. All else must be equal.
-    """
-    return _bare(sent) == _bare(told)
-
-
-def _bare(text: str) -> str:
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").strip()
-    return unicodedata.normalize("NFC", lines.replace("\t", "    "))
 
 
 def _until(within: float, pause: float = PAUSE) -> Iterator[float]:
@@ -263,9 +249,9 @@ def taken(signals: Sequence[Signal], text: str) -> Delivery | None:
     """What the signals since the paste say of it. What stood in the input line before was sent with it."""
     for signal in signals:
         if signal.kind is SignalKind.TAKEN and signal.text is not None:
-            if is_same(text, signal.text):
+            if took(text, signal.text):
                 return Delivery(True, "it said that it took the prompt")
-            if _bare(text) in _bare(signal.text):
+            if bare(text) in bare(signal.text):
                 return Delivery(
                     True, "it said that it took the prompt, together with more that stood in its input line"
                 )
