@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fleet.core.talk import Signal, SignalKind, took
 from fleet.host import tmux
 from fleet.sessions import Screen, session_name
-from fleet.sessions.delivery import has_left, plain, taken, unfit
+from fleet.sessions.delivery import has_left, is_shown, plain, taken, unfit
 from fleet.sessions.server import read_panes
 
 
@@ -130,3 +130,11 @@ def test_with_a_cursor_that_stays_elsewhere_it_stands_where_it_appeared(lines: t
 def test_a_prompt_that_was_drawn_later_stands_there_all_the_same() -> None:
     half = replace(EMPTY, lines=("he", "", "", ""), row=0, column=2)
     assert not has_left("a prompt", replace(half, column=1), half, PASTED)
+
+
+def test_a_paste_has_arrived_when_the_input_line_or_its_end_is_seen() -> None:
+    aside = replace(EMPTY, row=3, column=0)
+    assert is_shown("a prompt", EMPTY, PASTED)
+    assert is_shown("a prompt", aside, replace(PASTED, row=3, column=0))
+    assert not is_shown("a prompt", aside, replace(aside, lines=("working", "> ", "", "ready")))
+    assert not is_shown("hello", aside, replace(aside, lines=("hello", "> ", "", "working")))
