@@ -11,8 +11,7 @@ import click
 
 from fleet.batches.look import Row
 from fleet.cli.grid import Column, draw, span, terminal_width
-from fleet.cli.show import BAD, GOOD, data, json_option, screen, size, talk
-from fleet.cli.table import state_colour
+from fleet.cli.show import BAD, GOOD, data, json_option, screen, size, state_colour, talk
 from fleet.core.text import clean
 
 

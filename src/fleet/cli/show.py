@@ -44,6 +44,10 @@ out_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON.")
 GOOD, BAD, MEH = "green", "red", "yellow"
+STATES = {
+    "working": GOOD, "starting": GOOD, "done": GOOD, "blocked": MEH, "asks": MEH, "refused": BAD, "failed": BAD,
+    "dead": BAD,
+}  # fmt: skip
 
 
 def data(value: object, *, line: bool = False) -> None:
@@ -86,6 +90,10 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], colours: dict[str
 def paint(cell: str, colours: dict[str, str] | None) -> str:
     colour = (colours or {}).get(cell.strip())
     return click.style(cell, fg=colour) if colour else cell
+
+
+def state_colour(text: str, state: str) -> str:
+    return click.style(text, fg=STATES[state]) if state in STATES else text
 
 
 def talk(message: str) -> None:

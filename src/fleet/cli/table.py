@@ -8,20 +8,11 @@ import click
 
 from fleet.app.tasks import Row
 from fleet.cli.grid import Column, amount, clock, draw, span
-from fleet.cli.show import BAD, GOOD, MEH
+from fleet.cli.show import state_colour
 from fleet.core.text import clean
-from fleet.core.work import State
 
-COLOURS = {
-    State.WORKING: GOOD, State.STARTING: GOOD, State.DONE: GOOD, State.BLOCKED: MEH, State.ASKS: MEH,
-    State.REFUSED: BAD, State.FAILED: BAD, State.DEAD: BAD,
-}  # fmt: skip
 LIVELY = ("working", "starting", "asks", "waiting", "alive", "ended", "dead", "failed", "refused", "blocked", "open")
 BESIDE = 5  # lines: the time, an empty one, the heads, the rest, and the one the cursor stands on
-
-
-def state_colour(text: str, state: State) -> str:
-    return click.style(text, fg=COLOURS[state]) if state in COLOURS else text
 
 
 def _own(is_own: Callable[[Row], bool]) -> Callable[[str, Row], str]:
