@@ -40,7 +40,7 @@ class Terminal:
             return next((one for one in self.signals[after:] if one.kind is kind), None)
 
         try:
-            heard = until(found, 30)
+            heard = until(found)
         except AssertionError:
             raise AssertionError(f"no {kind} after {self.signals[after:]}\n{self.screen()}") from None
         assert heard is not None

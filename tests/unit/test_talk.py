@@ -94,6 +94,29 @@ def test_it_loads_nothing_that_costs(tmp_path: Path) -> None:
     assert loaded & {"json", "re", "pathlib", "enum", "typing", "contextlib"} == set()
 
 
+# The herald
+
+
+def test_a_herald_is_an_mcp_server_without_tools_that_tells_when_it_is_greeted(tmp_path: Path) -> None:
+    greeting = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    asked = [
+        {"id": 1, "method": "initialize", "params": greeting},
+        {"method": "notifications/initialized"},
+        {"id": "b", "method": "tools/list"},
+        {"id": 3, "method": "resources/list"},
+    ]
+    program = teller(tmp_path / "s")
+    herald = [*program[:3], str(Path(program[3]).with_name("herald.py")), *program]
+    said = b"no JSON\n[1]\n" + b"".join(json.dumps(one).encode() + b"\n" for one in asked)
+    done = subprocess.run(herald, input=said, capture_output=True, check=True, timeout=30)
+    first, tools, unknown = map(json.loads, done.stdout.splitlines())
+    assert (first["id"], first["result"]["protocolVersion"]) == (1, "2025-06-18")
+    assert (tools["id"], tools["result"]) == ("b", {"tools": []})
+    assert unknown["error"]["code"] == -32601
+    (line,) = (tmp_path / "s").read_bytes().splitlines()
+    assert [signal.kind for signal in talker_of(find("codex", {})).signals(line)] == [READY]
+
+
 # What a line says
 
 
