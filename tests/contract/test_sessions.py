@@ -383,10 +383,12 @@ def test_one_that_dies_of_a_prompt_did_not_take_it(desk: Desk) -> None:
     assert desk.give("hello").cause == "it has ended"
 
 
-def test_somebody_who_scrolls_back_does_not_swallow_the_prompt(desk: Desk) -> None:
+@pytest.mark.parametrize("mode", ["copy-mode", "clock-mode", "choose-tree"])
+def test_somebody_who_looks_at_something_else_does_not_swallow_the_prompt(desk: Desk, mode: str) -> None:
     seen = desk.talk()
     until(desk.hear)
-    desk.tmux("copy-mode", "-t", seen.pane or "")
+    desk.tmux(mode, "-t", seen.pane or "")
+    assert desk.tmux("display-message", "-p", "-t", seen.pane or "", "#{pane_in_mode}").strip() == "1"
     assert desk.give("hello").taken
     assert desk.took() == ["hello"]
 
