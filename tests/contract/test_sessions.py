@@ -128,6 +128,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     keeper.abort(it.directory)
     until(lambda: not keeper.is_alive(it.directory))
     it.tmux("kill-server")
+    Path(f"/tmp/tmux-{os.getuid()}", it.server.socket).unlink(missing_ok=True)  # tmux leaves it there
     assert keeper.sweep(it.marks) == 0, "the test left processes behind"
 
 
@@ -218,7 +219,9 @@ def test_a_pane_that_a_person_adds_is_not_taken_for_the_agents(desk: Desk) -> No
 
 
 def test_the_last_picture_of_what_has_ended_stays(desk: Desk) -> None:
-    desk.server.open("ai_x", ATTEMPT, desk.root, ["sh", "-c", "seq 100; echo last words"])
+    seen = desk.server.open("ai_x", ATTEMPT, desk.root, ["sh", "-c", "seq 100; echo last words; read x"])
+    until(lambda: "last words" in (desk.server.picture(ATTEMPT) or ""))
+    desk.server.enter(seen.pane or "")
     until(lambda: desk.server.seen()[0].dead)
     assert (desk.server.picture(ATTEMPT) or "").endswith("100\nlast words")
     assert (desk.server.picture(ATTEMPT, history=1000) or "").startswith("1\n2\n3\n")
@@ -383,10 +386,12 @@ def test_one_that_dies_of_a_prompt_did_not_take_it(desk: Desk) -> None:
     assert desk.give("hello").cause == "it has ended"
 
 
-def test_somebody_who_scrolls_back_does_not_swallow_the_prompt(desk: Desk) -> None:
+@pytest.mark.parametrize("mode", ["copy-mode", "clock-mode", "choose-tree"])
+def test_somebody_who_looks_at_something_else_does_not_swallow_the_prompt(desk: Desk, mode: str) -> None:
     seen = desk.talk()
     until(desk.hear)
-    desk.tmux("copy-mode", "-t", seen.pane or "")
+    desk.tmux(mode, "-t", seen.pane or "")
+    assert desk.tmux("display-message", "-p", "-t", seen.pane or "", "#{pane_in_mode}").strip() == "1"
     assert desk.give("hello").taken
     assert desk.took() == ["hello"]
 

@@ -330,6 +330,12 @@ def test_doctor_is_content_when_all_is_well(run: Run, boxes: Start, project: Pat
     ran = run("doctor", env={"PATH": f"{programs}:/usr/bin:/bin"})
     assert ran.code == 0, ran.out
     assert "all well" in ran.out
+    (programs / "tmux").write_text("#!/bin/sh\necho tmux 3.3a\n")
+    (programs / "tmux").chmod(0o755)
+    assert "tmux is 3.3a" in run("doctor", env={"PATH": f"{programs}:/usr/bin:/bin"}).out
+    (programs / "tmux").write_text("#!/bin/sh\necho tmux 2.9a\n")
+    ran = run("doctor", env={"PATH": f"{programs}:/usr/bin:/bin"})
+    assert (ran.code, "tmux is 2.9a, and 3.0 is the oldest that will do" in ran.out) == (1, True)
 
 
 @pytest.mark.parametrize("bad", ["sk-1234", "x" * 50])

@@ -44,7 +44,9 @@ class Client:
         """Run commands one after the other, in one call; the first that fails ends it."""
         done = _run(self.argv(*_joined(commands)), stdin)
         if done.timed_out:
-            raise Unavailable(f"tmux does not answer (server {self.socket})", hint=f"tmux -L {self.socket} kill-server")
+            raise Unavailable(
+                f"tmux does not answer (server {self.socket})", hint=f"tmux -L {self.socket} list-sessions"
+            )
         return done
 
     def tell(self, *commands: Sequence[str], stdin: bytes = b"") -> str | None:
@@ -54,7 +56,7 @@ class Client:
             return done.out.decode(errors="replace")
         if said(done, *NO_SERVER, *NOT_THERE):
             return None
-        raise Refused(f"tmux refused: {done.said or f'exit {done.code}'}")
+        raise Refused(f"tmux refused: {done.said or f'exit {done.code}'}", hint="fleet doctor")
 
 
 def said(done: Ran, *what: str) -> bool:

@@ -38,6 +38,7 @@ LEFTOVERS_PAUSE = 2.0
 KILL_PAUSE, KILL_PASSES = 0.05, 40
 FREEZE_PASSES = 50
 LAST_DRAIN = 1.0
+LAST_LOOK = 0.05
 LOOK_PAUSE = 30.0
 FIRST_WEIGHING, LAST_WEIGHING = 0.25, 30.0
 CLAIM_PAUSE, CLAIM_TRIES = 0.02, 10
@@ -87,9 +88,9 @@ def main() -> None:
     wakeups = listen(hangs_up=terminal is not None)
     prctl(SET_CHILD_SUBREAPER, 1)
     keeper = keep(read_spec(), Events(events), control, wakeups, terminal)
+    tidy()
     if terminal:
         terminal.take_back(keeper.last_words())
-    tidy()
     os._exit(0)  # taking the interpreter apart in order would be a fifth of our time
 
 
@@ -178,6 +179,7 @@ class Terminal:
             flow(self.fd, onward)
             os.set_blocking(self.fd, False)
             write_all(self.fd, CALM + b"\r\n\x1b[K" + words.encode("ascii", "replace") + b"\r\n")
+            time.sleep(LAST_LOOK)  # what is still on its way when the last process ends, tmux may not see
         except (OSError, self._error):
             pass
 

@@ -80,7 +80,7 @@ class Server:
             if not tmux.said(done, *tmux.CUT_OFF):  # the server had nothing left to do and was about to end
                 break
         if done.code and not tmux.said(done, "duplicate session"):
-            raise tmux.Refused(f"tmux refused to open {name}: {done.said}")
+            raise tmux.Refused(f"tmux refused to open {name}: {done.said}", hint="fleet doctor")
         return next(iter(read_panes(done.out.decode(errors="replace"))), None)
 
     def seen(self) -> list[Seen]:
@@ -123,7 +123,7 @@ class Server:
         """Paste text as a terminal does, in brackets when the program asked for them; False when the pane is gone."""
         buffer = f"fleet-{os.getpid()}-{pane.lstrip('%')}"
         told = self._tmux.tell(
-            _leave_mode(pane),
+            *_leave_modes(pane),
             ("load-buffer", "-b", buffer, "-"),
             ("paste-buffer", "-p", "-d", "-b", buffer, "-t", pane),
             stdin=text.encode(),
@@ -132,7 +132,7 @@ class Server:
 
     def enter(self, pane: str) -> bool:
         """Press Enter; False when the pane is gone."""
-        return self._tmux.tell(_leave_mode(pane), ("send-keys", "-t", pane, "Enter")) is not None
+        return self._tmux.tell(*_leave_modes(pane), ("send-keys", "-t", pane, "Enter")) is not None
 
 
 def read_panes(listed: str) -> list[Seen]:
@@ -188,8 +188,13 @@ def _marks(name: str, attempt: str) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _leave_mode(pane: str) -> tuple[str, ...]:
-    return ("if-shell", "-F", "-t", pane, "#{pane_in_mode}", f"send-keys -X -t {pane} cancel")
+def _leave_modes(pane: str) -> tuple[tuple[str, ...], ...]:
+    """Somebody scrolls back, or looks at a clock or a list: what is typed then does not reach the program."""
+    scrolls = "#{||:#{==:#{pane_mode},copy-mode},#{==:#{pane_mode},view-mode}}"
+    return (
+        ("if-shell", "-F", "-t", pane, scrolls, f"send-keys -X -t {pane} cancel"),
+        ("if-shell", "-F", "-t", pane, "#{pane_in_mode}", f"copy-mode -q -t {pane}"),  # since 3.2, and seldom needed
+    )
 
 
 def _names(name: str) -> Iterator[str]:
