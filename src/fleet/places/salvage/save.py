@@ -48,7 +48,7 @@ class TooBig(FleetError):
     def __init__(self, place: Place, size: int, cap: int) -> None:
         super().__init__(
             f"{place.path} holds {size // 1024**2} MB that are not committed; at most {cap // 1024**2} MB are kept",
-            hint="commit or delete what is large there, or allow more: --cap 10GB",
+            hint="commit or delete what is large there, or save it all the same: --large",
         )
         self.size = size
 
