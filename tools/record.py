@@ -2,7 +2,8 @@
 
 Each works for a scripted model on loopback, with an emptied environment and a home of its own. What would name this
 machine (directories, ports, sockets) is replaced; all else stays as the CLI wrote it. Run it when a pinned version in
-requirements/npm or npm-more changes, and look at the difference. `acp` is Claude Code behind the bridge.
+requirements/npm or npm-more changes, and look at the difference. `acp` is Claude Code behind the bridge. Of those that
+can be talked to, what they told of themselves in a terminal and what their own transcript kept is recorded as well.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from fleet.coders import Job, find  # noqa: E402
 from fleet.coders.acp import Acp  # noqa: E402
+from fleet.core.talk import SignalKind  # noqa: E402
 from standins.agent_desk import MODELS, MORE_MODELS, Desk, desk  # noqa: E402
 from standins.agent_models import Answer, Mind, Refuse, results, script  # noqa: E402
 from standins.aider_desk import MODEL, aider_desk, edits, environment  # noqa: E402
 from standins.model_server import Asked, Call, Say  # noqa: E402
+from standins.talk_desk import ACT, MANNERS, at_terminal  # noqa: E402
 
 TRANSCRIPTS = ROOT / "tests" / "transcripts"
 LIMIT = Refuse(429, "rate_limit_error", "You have hit your limit; it resets at 5pm")
@@ -130,6 +133,25 @@ def record_aider(directory: Path) -> dict[str, bytes]:
         return {what: scrubbed(stream, where) for what, stream in streams.items()}
 
 
+def record_terminal(name: str, directory: Path) -> dict[str, bytes]:
+    """One that asks for leave, gets it, and is left. Of its transcript only what somebody reads."""
+    manner = MANNERS[name]
+    with at_terminal(directory, name, manner.flags) as (where, term):
+        term.hear(SignalKind.READY)
+        before = len(term.signals)
+        term.say(ACT)
+        term.hear(SignalKind.ASKS, before)
+        term.enter()
+        term.hear(SignalKind.RESTED, before)
+        term.calm()  # a turn is told to be over a moment before it is
+        term.press(*manner.leave)
+        term.hear(SignalKind.LEFT, before)
+        signals, kept = term.noted, Path(term.signals[-1].transcript or "").read_bytes().splitlines()
+        telling = [line for line in kept if term.talker.recall(line) or term.talker.signals(line)]
+        streams = {"terminal/signals": signals, "terminal/transcript": telling if kept != signals else []}
+        return {what: scrubbed(b"\n".join([*lines, b""]), where) for what, lines in streams.items() if lines}
+
+
 def run(where: Desk, name: str, prompt: str, session: str | None, **env: str) -> bytes:
     job = Job(prompt, where.project, (MODELS | MORE_MODELS | {"aider": MODEL, "acp": "haiku"})[name], session)
     own = {"TMPDIR": str(where.home)} if name == "gemini" else {}  # where it leaves a report of every error
@@ -161,6 +183,7 @@ def scrubbed(stream: bytes, where: Desk) -> bytes:
         (str(where.project).encode(), b"/home/nobody/project"),
         (str(where.home).encode(), b"/home/nobody"),
         (named, b"-home-nobody-project"),
+        (str(where.home.parent).encode(), b"/home/nobody"),
         (str(where.model.port).encode(), b"8931"),
     ):
         stream = stream.replace(found, instead)
@@ -172,10 +195,14 @@ def main(names: list[str]) -> None:
         with tempfile.TemporaryDirectory() as directory:
             where = Path(directory).resolve()
             streams = record_aider(where) if name == "aider" else record(name, where)
-        (TRANSCRIPTS / name).mkdir(parents=True, exist_ok=True)
+        if name in MANNERS:
+            with tempfile.TemporaryDirectory() as directory:
+                streams |= record_terminal(name, Path(directory).resolve())
         for what, stream in streams.items():
             suffix = "txt" if name == "aider" else "jsonl"
-            (TRANSCRIPTS / name / f"{what}.{suffix}").write_bytes(stream)
+            path = TRANSCRIPTS / name / f"{what}.{suffix}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(stream)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def given_text(command: Command) -> str:
 
 
 def transcript(coder: str) -> list[bytes]:
-    return [line for path in sorted((TRANSCRIPTS / coder).glob("*")) for line in path.read_bytes().splitlines()]
+    return [line for path in sorted((TRANSCRIPTS / coder).glob("*.*")) for line in path.read_bytes().splitlines()]
 
 
 def promises() -> Iterator[tuple[str, str]]:
@@ -304,7 +304,8 @@ def test_the_transcripts_are_of_the_pinned_versions_and_name_no_machine() -> Non
     assert json.loads(started)["claude_code_version"] == parts.npm_version("@anthropic-ai/claude-code")
     assert f"Aider v{parts.find('aider').version}".encode() in stream("aider", "works")
     files = [path for path in TRANSCRIPTS.rglob("*") if path.is_file()]
-    assert {path.stem for path in files} == {"works", "resumed", "refused", "limited", "subagent"}
+    in_terminals = {"signals", "transcript"}
+    assert {path.stem for path in files} == {"works", "resumed", "refused", "limited", "subagent", *in_terminals}
     for path in files:
         text = path.read_text().replace("/home/nobody", "")
         assert [word for word in ("/root", "/home/", "/tmp/tmp", str(Path.home())) if word in text] == []

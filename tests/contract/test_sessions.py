@@ -347,13 +347,7 @@ def test_an_enter_that_made_another_line_is_followed_by_another_enter(desk: Desk
 
 def test_one_that_is_ready_before_it_has_drawn_anything_is_waited_for(desk: Desk) -> None:
     desk.talk("hasty")
-    until(desk.hear)
-    with ThreadPoolExecutor() as pool:
-        given = pool.submit(desk.give, "hello")
-        until(lambda: (desk.directory / "prompt.lock").exists())
-        assert desk.server.picture(ATTEMPT) == ""
-        (desk.root / "go").touch()
-        assert given.result().taken
+    assert desk.give("hello", taken_within=5.0).taken
     assert desk.took() == ["hello"]
 
 
@@ -483,6 +477,14 @@ def test_a_polite_agent_whose_terminal_is_closed_ends_by_itself(desk: Desk) -> N
     exit = desk.over()
     assert exit.cause is Cause.HUNG_UP
     assert exit.signal != signal.SIGKILL
+
+
+def test_what_passes_over_one_signal_ends_at_the_one_that_terminals_send(desk: Desk) -> None:
+    desk.open("sh", "-c", "trap '' TERM INT; echo up; while :; do sleep 0.05; done")
+    until(lambda: desk.server.picture(ATTEMPT) == "up")
+    keeper.abort(desk.directory)
+    exit = desk.over()
+    assert (exit.cause, exit.signal) == (Cause.CANCELLED, signal.SIGHUP)
 
 
 def test_of_several_keepers_for_one_attempt_one_starts_the_agent(desk: Desk) -> None:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from fleet.coders import Job, Talker, find, talker_of, teller
+from fleet.coders import Talker
 from fleet.core.talk import Mood, SignalKind, feel, took
 from fleet.core.work import Event, EventKind
-from standins.agent_desk import MODELS, Desk, desk
-from standins.agent_models import Answer, Mind, results, turns
 from standins.coders.scratch import until
-from standins.model_server import Asked, Call, Say
-from standins.terminal import Terminal, terminal
+from standins.talk_desk import MANNERS, TOUCH, at_terminal
 
-TOUCH = "touch made.txt"
 MARKS = "-x 'single' \"double\" `back` $(touch pwned) ${HOME} \\ über 🦆 漢字\n\tindented\n\n"
 LONG = (
     MARKS
@@ -28,53 +21,6 @@ LONG = (
     + "a line of 40 characters, more or less..\n" * 1250
     + "the very end"
 )
-LANG = {"LANG": "C.UTF-8"}
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How one CLI is made to ask before it acts, what its model then calls, and how a person leaves it."""
-
-    flags: tuple[str, ...]
-    call: Call
-    leave: tuple[str, ...]
-
-
-MANNERS = {
-    "opencode": Manner(("--print-logs=false",), Call("bash", {"command": TOUCH, "description": "x"}), ("C-c", "C-c")),
-    "codex": Manner(
-        ("--ask-for-approval=on-request", "--sandbox=read-only"),
-        Call("exec_command", {"cmd": TOUCH, "sandbox_permissions": "require_escalated", "justification": "x"}),
-        ("C-c", "C-c"),
-    ),
-    "claude": Manner(
-        ("--permission-mode=default",), Call("Bash", {"command": TOUCH, "description": "x"}), ("C-d", "C-d")
-    ),
-}
-
-
-def mind(call: Call) -> Mind:
-    """A model that calls the tool when it is told to act, and says a word otherwise."""
-
-    def answer(asked: Asked) -> Answer:
-        if not asked.tools:
-            return Say("a title")
-        last = json.dumps(turns(asked)[-2:])
-        return call if "ACT NOW" in last and not results(asked) else Say("HERON")
-
-    return answer
-
-
-@contextmanager
-def at_terminal(directory: Path, name: str, flags: tuple[str, ...] = ()) -> Iterator[tuple[Desk, Terminal]]:
-    talker = talker_of(find(name, {}))
-    with desk(directory, mind(MANNERS[name].call)) as where:
-        (where.home / ".claude.json").write_text(json.dumps({"hasCompletedOnboarding": True}))
-        (where.project / "secret.txt").write_text("TOP-SECRET\n")
-        notes = directory / "attempt"
-        command = talker.converse(Job("", where.project, MODELS[name], args=flags), teller(notes / "signals.jsonl"))
-        with terminal(notes, talker, command, where.project, where.environment() | LANG) as term:
-            yield where, term
 
 
 def recalled(talker: Talker, path: str | None) -> list[Event]:
@@ -86,8 +32,11 @@ def used(events: list[Event]) -> list[int]:
     return [event.usage.prompt for event in events if event.usage]
 
 
-@pytest.mark.agents
-@pytest.mark.parametrize("name", sorted(MANNERS))
+MARKS_OF = {"qwen": pytest.mark.more_agents}
+EACH = [pytest.param(name, marks=MARKS_OF.get(name, pytest.mark.agents)) for name in sorted(MANNERS)]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_an_agent_in_a_terminal_is_talked_to_and_left_alone_when_it_asks(name: str, tmp_path: Path) -> None:
     manner = MANNERS[name]
     with at_terminal(tmp_path, name, manner.flags) as (where, term):
@@ -120,6 +69,7 @@ def test_an_agent_in_a_terminal_is_talked_to_and_left_alone_when_it_asks(name: s
         assert len([event for event in events if event.kind is EventKind.TOOL_ENDED]) == 1
         assert term.signals[-1].session is not None
 
+        term.calm()  # a turn is told to be over a moment before it is
         term.press(*manner.leave)
         term.hear(SignalKind.LEFT, before)
         assert not (where.project / "pwned").exists()

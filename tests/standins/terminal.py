@@ -14,6 +14,7 @@ from standins.coders.scratch import until
 
 NAME = "agent"
 TRIES, PATIENCE = 5, 2.0
+STILL = 20  # looks at a screen that must all be the same
 SETTINGS = "set -g remain-on-exit on\nset -g history-limit 5000\n"
 
 
@@ -66,11 +67,23 @@ class Terminal:
                 return
 
     def paste(self, text: str) -> None:
-        """One bracketed paste; it is over when the screen shows something of it."""
+        """One bracketed paste; it is over when the screen shows something of it, and stands still."""
         before = self.screen()
         self.tmux("load-buffer", "-b", NAME, "-", stdin=text)
         self.tmux("paste-buffer", "-p", "-r", "-d", "-b", NAME, "-t", NAME)
         until(lambda: self.screen() != before, 10)
+        self.calm()
+
+    def calm(self) -> None:
+        """Wait until the screen is the same many times over."""
+        seen = [self.screen()]
+
+        def still() -> bool:
+            now = self.screen()
+            seen[:] = [*seen, now] if now == seen[-1] else [now]
+            return len(seen) > STILL
+
+        until(still, 20)
 
     def press(self, *keys: str) -> None:
         self.tmux("send-keys", "-t", NAME, *keys)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.core.talk import Signal, SignalKind
+from fleet.core.talk import Signal, SignalKind, took
 from fleet.host import tmux
 from fleet.sessions import Screen, session_name
-from fleet.sessions.delivery import has_left, is_same, plain, taken, unfit
+from fleet.sessions.delivery import has_left, is_shown, plain, taken, unfit
 from fleet.sessions.server import read_panes
 
 
@@ -75,13 +75,14 @@ def test_what_cannot(text: str) -> None:
         ("a", "a", True),
         ("a \n\n", "a", True),
         ("a\n\tb", "a\r    b", True),
+        ("e\u0301", "\u00e9", True),
         ("a  b", "a b", False),
         ("a\n\nb", "a\nb", False),
         ("A", "a", False),
     ],
 )
 def test_only_blanks_at_the_ends_line_ends_and_tabs_may_differ(sent: str, told: str, same: bool) -> None:
-    assert is_same(sent, told) == same
+    assert took(sent, told) == same
 
 
 def test_a_signal_of_another_text_is_no_proof() -> None:
@@ -129,3 +130,11 @@ def test_with_a_cursor_that_stays_elsewhere_it_stands_where_it_appeared(lines: t
 def test_a_prompt_that_was_drawn_later_stands_there_all_the_same() -> None:
     half = replace(EMPTY, lines=("he", "", "", ""), row=0, column=2)
     assert not has_left("a prompt", replace(half, column=1), half, PASTED)
+
+
+def test_a_paste_has_arrived_when_the_input_line_or_its_end_is_seen() -> None:
+    aside = replace(EMPTY, row=3, column=0)
+    assert is_shown("a prompt", EMPTY, PASTED)
+    assert is_shown("a prompt", aside, replace(PASTED, row=3, column=0))
+    assert not is_shown("a prompt", aside, replace(aside, lines=("working", "> ", "", "ready")))
+    assert not is_shown("hello", aside, replace(aside, lines=("hello", "> ", "", "working")))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,10 @@ from fleet.coders import Command, Job, find, talker_of, teller
 from fleet.coders.told import noted, told
 from fleet.core.errors import BadConfig
 from fleet.core.talk import Mood, Signal, SignalKind, feel, took
+from fleet.core.work import Event, EventKind, Usage
 
 READY, TAKEN, ACTED, ASKS, RESTED, LEFT = SignalKind
+TRANSCRIPTS = Path(__file__).parents[1] / "transcripts"
 CWD = Path("/home/nobody/project")
 TELL = ("/usr/bin/python3", "/opt/with space/tell.py", "/home/nobody/it's.jsonl")
 
@@ -151,10 +155,54 @@ def test_who_interrupts_claude_code_is_seen_in_its_transcript() -> None:
         assert claude.signals(json.dumps(other).encode()) == []
 
 
+def test_qwen_codes_prompt_is_what_was_given_and_nothing_that_it_added() -> None:
+    files = "\n--- Content from referenced files ---\nContent from a:\nx\n\n--- End of content ---"
+    asked: dict[str, object] = {"hook_event_name": "UserPromptSubmit"}
+    assert signals("qwen", asked | {"prompt": f"look at @a{files}"}) == [(TAKEN, "look at @a")]
+    assert signals("qwen", asked | {"prompt": ""}) == []
+
+
+def test_a_turn_of_codex_is_over_when_its_transcript_says_so() -> None:
+    codex = talker_of(find("codex", {}))
+    line = {"timestamp": "2026-11-16T10:51:26.592Z", "type": "event_msg", "payload": {"type": "turn_aborted"}}
+    assert [signal.kind for signal in codex.signals(json.dumps(line).encode())] == [RESTED]
+    assert codex.signals(json.dumps(line | {"payload": {"type": "token_count"}}).encode()) == []
+
+
 def test_a_line_that_was_cut_off_tells_nothing() -> None:
     line = noted({"hook_event_name": "Stop"})
     assert told(line) is not None
     assert [told(line[:n]) for n in range(len(line))] == [None] * len(line)
+
+
+# What was recorded of the real ones: asked to act, given leave, left
+
+
+def recorded(name: str) -> tuple[list[Signal], list[Event]]:
+    folder, talker = TRANSCRIPTS / name / "terminal", talker_of(find(name, {}))
+    told_lines = (folder / "signals.jsonl").read_bytes().splitlines()
+    kept = folder / "transcript.jsonl"
+    transcript = kept.read_bytes().splitlines() if kept.exists() else told_lines
+    heard = [signal for line in told_lines for signal in talker.signals(line)]
+    return heard, [event for line in transcript for event in talker.recall(line)]
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "qwen"])
+def test_a_recorded_terminal_tells_all_that_happened(name: str) -> None:
+    heard, events = recorded(name)
+    kinds = [signal.kind for signal in heard]
+    wanted = [READY, TAKEN, ASKS, ACTED, RESTED, LEFT]
+    assert [kind for kind in dict.fromkeys(kinds[kinds.index(ASKS) :]) if kind is not ASKS] == [ACTED, RESTED, LEFT]
+    assert set(kinds) == set(wanted)
+    assert kinds.index(READY) < kinds.index(TAKEN) < kinds.index(ASKS)
+    assert [signal.text for signal in heard if signal.kind is TAKEN] == ["ACT NOW"]
+    assert {(signal.text or "").partition(": ")[2] for signal in heard if signal.kind is ASKS} == {"touch made.txt"}
+    moods = [feel(heard[:until]).mood for until in range(1, len(heard) + 1)]
+    assert list(dict.fromkeys(moods)) == [Mood.WAITING, Mood.WORKING, Mood.ASKING, Mood.UNKNOWN]
+    assert [event.usage for event in events if event.usage] == [Usage(1110, 5)] * 2
+    assert [event.text for event in events if event.kind is EventKind.TOOL_CALLED] == ["touch made.txt"]
+    assert [event.text for event in events if event.kind is EventKind.SAID] == ["HERON"]
+    assert EventKind.RESULT not in {event.kind for event in events}
 
 
 # How it is started
@@ -177,6 +225,17 @@ def test_claude_code_gets_hooks_beside_the_users_and_asks_nothing_before_its_pro
     assert made.argv[-1] == "--dangerously-skip-permissions"
     assert made.env == {"CLAUDE_CODE_SANDBOXED": "1"}
     assert "not on it" not in str(made)
+
+
+def test_codex_is_told_which_hooks_to_trust_and_no_others() -> None:
+    made = converse("codex")
+    (hooks,) = [tomllib.loads(word)["hooks"] for word in made.argv if word.startswith("hooks=")]
+    trusted = hooks.pop("state")
+    assert {group["hooks"][0]["command"] for (group,) in hooks.values()} == {shlex.join(TELL)}
+    assert len(trusted) == len(hooks)
+    assert all(key.startswith("/<session-flags>/config.toml:") and key.endswith(":0:0") for key in trusted)
+    assert not any("bypass-hook-trust" in word for word in made.argv)
+    assert made.argv[-1] == "--dangerously-bypass-approvals-and-sandbox"
 
 
 def test_the_users_flags_stand_in_place_of_ours() -> None:

@@ -1,27 +1,34 @@
-"""Qwen Code: `qwen --output-format stream-json`, the prompt on its standard input. Its stream is like Claude Code's."""
+"""Qwen Code: `qwen --output-format stream-json`, the prompt on its standard input. Its stream is like Claude Code's,
+and so are the hooks by which it tells of itself in a terminal.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from fleet.coders import claude
 from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
 from fleet.coders.gemini import failure, plain
-from fleet.coders.quiet import Quiet
-from fleet.coders.stream import Fields, count, fields, parse
+from fleet.coders.stream import Fields, brief, count, fields, items, parse, word
+from fleet.coders.told import hooked, told
+from fleet.core.talk import Signal, SignalKind
 from fleet.core.work import Event, EventKind, Usage
 
 OPTIONS = ("--output-format", "stream-json", "--approval-mode", "yolo")
 FAILED = re.compile(r"\[API Error: (?:(\d{3})\b)?")  # how what a provider refused begins, also where the model speaks
 IDLE = "QWEN_CODE_MCP_TOOL_IDLE_TIMEOUT_MS"  # a tool that is silent for longer, else five minutes, is given up
+FILES, FILES_END = "\n--- Content from referenced files ---", "--- End of content ---"
 CAN = Can(resume=True, ask=True, usage=True, talk=True)
+SETTINGS = Path(__file__).with_name("qwen_talk") / "hooks.json"  # the lowest of all: the user's own count more
 FLAGS = ("--approval-mode=yolo",)  # in a terminal, when the user gives none
 
 
 @dataclass(frozen=True, slots=True)
-class Qwen(Quiet):
+class Qwen:
     """It does not say how much its model reads at once, so nobody knows how full its context is."""
 
     name: str = "qwen"
@@ -29,6 +36,7 @@ class Qwen(Quiet):
     program: str = "qwen"
     can: Can = CAN
     unproven: str = "the services of Alibaba: it was seen with a scripted model of OpenAI's protocol"
+    tells: bool = True
 
     def command(self, job: Job) -> Command:
         job = checked(job)
@@ -45,7 +53,54 @@ class Qwen(Quiet):
         model = () if job.model is None else (f"--model={job.model}",)
         resume = () if job.session is None else (f"--resume={job.session}",)
         ask, env = _asking(job) if job.ask else ((), {})
-        return Command(("qwen", *ask, *model, *resume, *(job.args or FLAGS)), env=env)
+        told = {"FLEET_TELL": shlex.join(tell), "QWEN_CODE_SYSTEM_DEFAULTS_PATH": str(SETTINGS)}
+        return Command(("qwen", *ask, *model, *resume, *(job.args or FLAGS)), env=env | told)
+
+    def pasted(self, prompt: str) -> str:
+        """A `!` in front would run the rest in a shell; a `/` is a command of Qwen Code's own, and is left one."""
+        return f" {prompt}" if prompt.startswith("!") else prompt
+
+    def signals(self, line: bytes) -> list[Signal]:
+        """With what a tool answered, its hook for a prompt is run too: without one."""
+        one = told(line)
+        heard = [_given(signal) for signal in hooked(one)] if one is not None else []
+        return [signal for signal in heard if signal.kind is not SignalKind.TAKEN or signal.text]
+
+    def recall(self, line: bytes) -> list[Event]:
+        return _recalled(parse(line) or {})
+
+
+def _given(signal: Signal) -> Signal:
+    """The prompt as it was given, without the files that Qwen Code put behind it."""
+    if signal.kind is not SignalKind.TAKEN or signal.text is None or not signal.text.endswith(FILES_END):
+        return signal
+    return replace(signal, text=signal.text.rpartition(FILES)[0])
+
+
+def _recalled(data: Fields) -> list[Event]:
+    """A line of the transcript. What else Qwen Code keeps there is its own affair."""
+    if data.get("type") not in ("assistant", "tool_result"):
+        return []
+    events = [event for part in items(fields(data.get("message")).get("parts")) for event in _part(part)]
+    used = fields(data.get("usageMetadata"))
+    if used:
+        written = count(used.get("candidatesTokenCount")) + count(used.get("thoughtsTokenCount"))
+        events.append(Event(EventKind.USAGE, usage=Usage(count(used.get("promptTokenCount")), written)))
+    return events
+
+
+def _part(part: Fields) -> list[Event]:
+    match part:
+        case {"text": str() as text}:
+            return [Event(EventKind.SAID, text=word(text))]
+        case {"functionCall": dict() as call}:
+            tool, name = word(call.get("name")), word(call.get("id"))
+            return [Event(EventKind.TOOL_CALLED, text=brief(call.get("args")), tool=tool, call=name)]
+        case {"functionResponse": dict() as ended}:
+            said = word(fields(ended.get("response")).get("output"))
+            return [Event(EventKind.TOOL_ENDED, text=said, tool=word(ended.get("name")), call=word(ended.get("id")))]
+        case _:
+            return []
 
 
 def _asking(job: Job) -> tuple[tuple[str, ...], dict[str, str]]:

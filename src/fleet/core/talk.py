@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -97,10 +98,13 @@ TAB = " " * 4
 def took(given: str, told: str | None) -> bool:
     """Whether what an agent says it was given is what was pasted: but for tabs, line ends, and blanks around it.
 
-    Terminal programs write a tab as blanks and an end of line as they like; they leave everything else as it is.
+    Terminal programs write a tab as blanks and an end of line as they like, and Claude Code writes a letter with its
+    accent as one character; they leave everything else as it is.
     """
-    return told is not None and _plain(given) == _plain(told)
+    return told is not None and bare(given) == bare(told)
 
 
-def _plain(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", TAB).strip()
+def bare(text: str) -> str:
+    """A text without what agents write in another way."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", TAB).strip()
+    return unicodedata.normalize("NFC", lines)

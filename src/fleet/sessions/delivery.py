@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.core.talk import Delivery, Felt, Mood, Signal, SignalKind, feel
+from fleet.core.talk import Delivery, Felt, Mood, Signal, SignalKind, bare, feel, took
 from fleet.core.text import clean
 from fleet.host import locks
 from fleet.sessions.server import Screen, Server
@@ -27,6 +27,7 @@ SHOWN_WITHIN = 10.0
 SHOWN_AT_ALL = 3.0  # then a change anywhere will do, for those whose cursor is not where they type
 SETTLED_WITHIN = 0.6
 CALM, CALM_WITHIN = 0.15, 15.0  # of an input line: agents say that they are ready while they still draw it
+QUEUED = 4.0  # one at work that has not said by then that it took a prompt will say so when its turn is over
 ENTERS, ENTER_PAUSE = 5, 1.0
 TAIL = 20
 MEANS_MORE = re.compile(r"(?:\\|(?:^|\s)[@/$#]\S*)\Z")
@@ -104,20 +105,6 @@ def plain(text: str) -> str:
     return f"{text} " if MEANS_MORE.search(text) else text
 
 
-def is_same(sent: str, told: str) -> bool:
-    """Whether an agent took what was sent.
-
-    Agents cut blanks from both ends and write line ends as they like; Claude Code writes a tab as four blanks, and a
-    letter with its accent as one character. All else must be equal.
-    """
-    return _bare(sent) == _bare(told)
-
-
-def _bare(text: str) -> str:
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").strip()
-    return unicodedata.normalize("NFC", lines.replace("\t", "    "))
-
-
 def _until(within: float, pause: float = PAUSE) -> Iterator[float]:
     """Ever again until the time is over, and once more after it: the time that has passed."""
     began = time.monotonic()
@@ -163,14 +150,14 @@ def _unready_by_screen(terminal: Terminal, within: float) -> Delivery | None:
 
 
 def _give(terminal: Terminal, text: str, within: float) -> Delivery:
-    heard = len(terminal.hear())
+    signals = terminal.hear()
     before = _calm(terminal)
     if before is None or before.dead or not terminal.server.paste(terminal.pane, text):
         return terminal.not_taken("it has ended")
-    pasted = _shown(terminal, before)
+    pasted = _shown(terminal, text, before)
     if pasted is None:
         return terminal.not_taken("its screen did not change when the prompt was pasted")
-    return _submit(terminal, _Paste(text, heard, before, pasted), within)
+    return _submit(terminal, _Paste(text, len(signals), feel(signals).mood is Mood.WORKING, before, pasted), within)
 
 
 def _calm(terminal: Terminal) -> Screen | None:
@@ -188,14 +175,14 @@ def _calm(terminal: Terminal) -> Screen | None:
     return last
 
 
-def _shown(terminal: Terminal, before: Screen) -> Screen | None:
+def _shown(terminal: Terminal, text: str, before: Screen) -> Screen | None:
     """The screen after a paste, once the input line has changed and come to rest, or was waited for long enough."""
     last, changed = before, 0.0
     for passed in _until(SHOWN_WITHIN):
         screen = terminal.screen()
         if screen is None or screen.dead:
             return None
-        if last is before and (typed(screen) != typed(before) or (passed > SHOWN_AT_ALL and screen != before)):
+        if last is before and (is_shown(text, before, screen) or (passed > SHOWN_AT_ALL and screen != before)):
             last, changed = screen, passed
         elif last is not before:
             if screen == last or passed - changed > SETTLED_WITHIN:
@@ -210,6 +197,7 @@ class _Paste:
 
     text: str
     heard: int
+    at_work: bool
     before: Screen
     screen: Screen
 
@@ -233,10 +221,12 @@ def _submit(terminal: Terminal, paste: _Paste, within: float) -> Delivery:
         left = enters > 0 and has_left(paste.text, paste.before, paste.screen, screen)
         if left and not terminal.tells:
             return Delivery(True, "the prompt left its input line")
+        if left and paste.at_work and passed - pressed >= QUEUED:
+            break
         if not left and enters < ENTERS and passed - pressed >= pause:
             terminal.server.enter(terminal.pane)
             enters, pressed, pause = enters + 1, passed, 1.5 * pause
-    return _unconfirmed(terminal, since, left=left, within=within)
+    return _unconfirmed(terminal, paste, since, left=left, within=within)
 
 
 def _asks(terminal: Terminal, signals: Sequence[Signal]) -> Delivery | None:
@@ -246,11 +236,11 @@ def _asks(terminal: Terminal, signals: Sequence[Signal]) -> Delivery | None:
     return terminal.not_taken(f"it began to ask while the prompt was pasted: {felt.why}")
 
 
-def _unconfirmed(terminal: Terminal, since: Sequence[Signal], *, left: bool, within: float) -> Delivery:
+def _unconfirmed(terminal: Terminal, paste: _Paste, since: Sequence[Signal], *, left: bool, within: float) -> Delivery:
     other = next((one.text for one in since if one.kind is SignalKind.TAKEN and one.text), None)
     if other is not None:
         return terminal.not_taken(f"it took another text: {clean(other)}")
-    if left and terminal.felt().mood is Mood.WORKING:
+    if left and paste.at_work:
         return Delivery(None, "it is at work: the prompt left its input line, and it takes it when its turn is over")
     if left:
         return terminal.not_taken(
@@ -263,9 +253,9 @@ def taken(signals: Sequence[Signal], text: str) -> Delivery | None:
     """What the signals since the paste say of it. What stood in the input line before was sent with it."""
     for signal in signals:
         if signal.kind is SignalKind.TAKEN and signal.text is not None:
-            if is_same(text, signal.text):
+            if took(text, signal.text):
                 return Delivery(True, "it said that it took the prompt")
-            if _bare(text) in _bare(signal.text):
+            if bare(text) in bare(signal.text):
                 return Delivery(
                     True, "it said that it took the prompt, together with more that stood in its input line"
                 )
@@ -279,8 +269,7 @@ def has_left(text: str, before: Screen, pasted: Screen, now: Screen) -> bool:
     it, the paste stands there still. Without such a cursor it stands in the last line that changed, as long as nothing
     is different from there on downwards.
     """
-    tail = text.rstrip().rpartition("\n")[2][-TAIL:].strip()
-    marks = [mark for mark in (tail, typed(pasted)) if len(mark) > 2 and mark not in _line(before, before.row)]
+    marks = [mark for mark in (_tail(text), typed(pasted)) if len(mark) > 2 and mark not in _line(before, before.row)]
     below = typed(before) != typed(now) == ""  # the cursor, on a line without the sign that an empty input line has
     if any(mark in _line(now, now.row - below) for mark in marks):
         return False
@@ -288,6 +277,15 @@ def has_left(text: str, before: Screen, pasted: Screen, now: Screen) -> bool:
         return typed(pasted) != typed(now)
     changed = [row for row, line in enumerate(pasted.lines) if line != _line(before, row)]
     return not changed or now.lines[changed[-1] :] != pasted.lines[changed[-1] :]
+
+
+def is_shown(text: str, before: Screen, now: Screen) -> bool:
+    """Whether a paste has arrived: the input line changed, or the end of the text is seen that was not seen before."""
+    return typed(now) != typed(before) or (_tail(text) in now.picture and _tail(text) not in before.picture)
+
+
+def _tail(text: str) -> str:
+    return text.rstrip().rpartition("\n")[2][-TAIL:].strip()
 
 
 def typed(screen: Screen) -> str:

@@ -10,7 +10,7 @@ asks-later      asks for leave once it took a prompt
 asks-at-paste   asks for leave as soon as something is pasted
 deaf            does not hear the first Enter
 breaks          takes the first Enter for another line
-hasty           says that it is ready before it draws anything, which it does once <directory>/go is there
+hasty           says that it is ready before it draws anything, and loses what is typed until then
 numb            hears no Enter at all
 continues       takes a backslash before Enter for another line, and completes a name there
 garbles         takes every prompt backwards
@@ -28,6 +28,7 @@ import os
 import select
 import signal
 import sys
+import termios
 import time
 import tty
 
@@ -179,7 +180,8 @@ def begin() -> Talk:
     tty.setraw(0)
     if "hasty" in WORDS:
         tell("ready")
-        wait()
+        select.select([0], [], [], 0.6)
+        termios.tcflush(0, termios.TCIFLUSH)
     show("\x1b[?2004h" + ("\x1b[?25l" if "hides" in WORDS else "") + "An agent that talks.\r\n")
     if "late" in WORDS:
         wait()
