@@ -590,3 +590,28 @@ def test_an_agent_that_removes_its_git_loses_nothing(
                 "elsewhere" in [subject for _, subject in salvage.show(find(main), "x").commits]
                 or git(tmp_path / "back", "log", "-1", "--format=%s") == "elsewhere"
             )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_must_not_get_into_git_is_neither_saved_nor_in_the_way(main: Path, kind: PlaceKind) -> None:
+    place = make(main, kind)
+    (place.path / ".env").write_text("SECRET=1")
+    secret = (".env",)
+    assert salvage.save(place, "x", without=secret) is None
+    (place.path / "new").write_text("new")
+    saved = salvage.save(place, "x", ignored=True, without=secret)
+    places.remove(place, saved, secret)
+    assert [path for path, _ in salvage.show(find(main), "x").files] == ["new"]
+    assert "SECRET" not in git(main, "log", "-p", "--all")
+
+
+def test_what_a_clone_borrows_is_not_thrown_away_under_it(main: Path) -> None:
+    place = make(main, CLONE)
+    git(main, "checkout", "-q", "--orphan", "anew")
+    commit(main, {}, "anew")
+    git(main, "branch", "-q", "-D", "main")
+    git(main, "reflog", "expire", "--expire=now", "--all")
+    git(main, "gc", "-q", "--prune=now")
+    git(place.path, "fsck", "--connectivity-only")
+    places.remove(place, salvage.save(place, "x"))
+    assert git(main, "for-each-ref", "--format=%(refname)").split() == ["refs/fleet/salvage/x", "refs/heads/anew"]

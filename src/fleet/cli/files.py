@@ -126,9 +126,10 @@ def _next_steps(fleet: Fleet, targets: tuple[str, ...]) -> None:
     help="The project directory.",
 )
 @click.option("--places", is_flag=True, help="The places of merged branches and of attempts that ended long ago.")
+@click.option("--large", is_flag=True, help="Save even what is over the size limit of a place.")
 @click.option("--yes", "-y", is_flag=True, help="Remove them.")
 @json_option
-def clean(out: Path, places: bool, yes: bool, as_json: bool) -> None:
+def clean(out: Path, places: bool, large: bool, yes: bool, as_json: bool) -> None:
     """List, or with --yes remove, the files that generate wrote and nobody edited.
 
     With --places it is the places of attempts that nobody needs any more; what is not committed there is saved first.
@@ -136,7 +137,7 @@ def clean(out: Path, places: bool, yes: bool, as_json: bool) -> None:
     if places:
         from fleet.cli.places import clean_places
 
-        clean_places(yes=yes, as_json=as_json)
+        clean_places(yes=yes, large=large, as_json=as_json)
         return
     from fleet.app import files as app
 

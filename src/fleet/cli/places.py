@@ -127,7 +127,7 @@ def drop(name: str, yes: bool, as_json: bool) -> None:
     data({"name": kept.name, "commit": kept.commit}) if as_json else click.echo(f"Dropped {kept.name} ({kept.commit})")
 
 
-def clean_places(*, yes: bool, as_json: bool) -> None:
+def clean_places(*, yes: bool, large: bool, as_json: bool) -> None:
     """Offer the places that nobody needs any more, and remove them once a person agreed; each is saved first."""
     from fleet.app.places import clean_up, removable
     from fleet.cli.tasks import open_desk
@@ -142,7 +142,7 @@ def clean_places(*, yes: bool, as_json: bool) -> None:
         _offer(offered)
     if not offered or not (yes or _agreed()):
         return
-    done = list(clean_up(desk, offered, CAP))
+    done = list(clean_up(desk, offered, None if large else CAP))
     if as_json:
         data({"removed": done, "removable": []})
     _tell(done, quietly=as_json)

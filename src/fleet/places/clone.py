@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -33,11 +34,22 @@ def add(project: Project, wanted: Record, path: Path) -> None:
     own = path / ".git"
     _sparse(project, own)
     start = repository.ref(project.common, f"refs/heads/{wanted.branch}") or wanted.base
+    repository.do(project.common, "update-ref", _borrowed(path), start, what=what)
     argv = ("checkout", "--quiet", "--no-track", "-B", wanted.branch, start, "--")
     done = repository.ask(own, f"--work-tree={path}", *argv, cwd=path)
     if done.code:
         raise repository.refused(done, what)
     submodules.fill(project, path)
+
+
+def let_go(project: Project, path: Path) -> None:
+    """Nobody borrows any more what a clone at this path began from."""
+    repository.ask(project.common, "update-ref", "-d", _borrowed(path))
+
+
+def _borrowed(path: Path) -> str:
+    """The ref that keeps what a clone began from: without it, git may throw away in time what the clone needs."""
+    return f"refs/fleet/borrowed/{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
 
 
 def _settings(project: Project) -> list[str]:

@@ -130,6 +130,8 @@ def _undo(project: Project, path: Path, wanted: Record) -> None:
     """Leave nothing of a place that could not be made; a branch that was there before stays."""
     repository.remove_tree(path)
     worktree.forget(project.common, path)
-    if wanted.own_branch and wanted.kind is PlaceKind.WORKTREE:
+    if wanted.kind is PlaceKind.CLONE:
+        clone.let_go(project, path)
+    elif wanted.own_branch:
         repository.ask(project.common, "update-ref", "-d", f"refs/heads/{wanted.branch}", wanted.base)
     record.forget(path)

@@ -9,7 +9,7 @@ from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.core.work import PlaceKind
 from fleet.host import repository
-from fleet.places import record, salvage, worktree
+from fleet.places import clone, record, salvage, worktree
 from fleet.places.base import Place
 from fleet.places.paths import Project, origin
 from fleet.places.salvage import Saved
@@ -17,10 +17,11 @@ from fleet.places.salvage import Saved
 ASIDE = ".removing-"
 
 
-def remove(place: Place, saved: Saved | None) -> bool:
+def remove(place: Place, saved: Saved | None, without: tuple[str, ...] = ()) -> bool:
     """Remove a place as it was saved, with its entry in git; whether its branch, which held nothing, went too.
 
-    Bears being cut off and called again: what was saved is moved aside in one step, before anything is deleted.
+    What was left out of the save, because it must not get into git, is left out here too. Bears being cut off and
+    called again: what was saved is moved aside in one step, before anything is deleted.
     """
     if place.kind is PlaceKind.INPLACE:
         raise FleetError(f"{place.path} is not a place that fleet made, and is not removed")
@@ -32,16 +33,18 @@ def remove(place: Place, saved: Saved | None) -> bool:
             raise FleetError(f"{place.path} is not a place that fleet made, and is not removed")
         repository.remove_tree(aside)  # left by a call that was cut off
         if os.path.lexists(place.path):
-            _move_away(place, saved, aside, made=said is not None and said.made)
+            _move_away(place, saved, aside, without, made=said is not None and said.made)
             repository.remove_tree(aside)
         worktree.forget(project.common, place.path)
-        without = said is not None and said.own_branch and _without_branch(project, place)
+        if place.kind is PlaceKind.CLONE:
+            clone.let_go(project, place.path)
+        branch_too = said is not None and said.own_branch and _without_branch(project, place)
         record.forget(place.path)
-        return without
+        return branch_too
 
 
-def _move_away(place: Place, saved: Saved | None, aside: Path, *, made: bool) -> None:
-    if made and not salvage.is_as_saved(place, saved):
+def _move_away(place: Place, saved: Saved | None, aside: Path, without: tuple[str, ...], *, made: bool) -> None:
+    if made and not salvage.is_as_saved(place, saved, without):
         raise FleetError(
             f"something was written in {clean(str(place.path))} after it was saved",
             hint="end what works there, then try again",

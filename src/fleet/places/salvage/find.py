@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,14 +52,17 @@ class Finds:
         return [one.path for one in files if one.changed and one.path not in read]
 
 
-def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = False) -> Finds:
+def look(
+    project: Project, place: Place, *, ignored: bool, without: Collection[str] = (), only_mark: bool = False
+) -> Finds:
     """Everything that only this place has. For the mark alone, git need not be asked what leads where."""
     if not place.path.is_dir():
         return Finds()
     found = _repository(project, place)
     finds = Finds(head=git.head(found).commit or place.base)
     with repository.workshop(found, project.common / "objects") as shop:
-        finds.entries = shop.entries(ignored=ignored)
+        listed = shop.entries(ignored=ignored)
+        finds.entries = [one for one in listed if one.is_tracked or os.fsdecode(one.path) not in without]
         finds.named = _named(found, place)
         if not only_mark:
             finds.staged = _is_staged(shop, finds)

@@ -9,6 +9,7 @@ own files of git: HEAD, its history, a merge or a rebase under way) and `odd` (f
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from fleet.core import FleetError
@@ -38,6 +39,7 @@ class Saved:
     bytes: int
     mark: str
     ignored: bool = False  # ignored files too
+    without: tuple[str, ...] = ()
 
 
 class TooBig(FleetError):
@@ -46,22 +48,32 @@ class TooBig(FleetError):
     def __init__(self, place: Place, size: int, cap: int) -> None:
         super().__init__(
             f"{place.path} holds {size // 1024**2} MB that are not committed; at most {cap // 1024**2} MB are kept",
-            hint="commit or delete what is large there, or allow more: --cap 10GB",
+            hint="commit or delete what is large there, or save it all the same: --large",
         )
         self.size = size
 
 
-def save(place: Place, name: str, *, ignored: bool = False, cap: int | None = CAP, task: str = "") -> Saved | None:
-    """Keep everything that only this place has; None when there is nothing. Over the cap nothing is kept: TooBig."""
-    if place.kind is PlaceKind.INPLACE:
-        return _save(place, name, ignored, cap, task)
-    with record.alone(place.path):
-        return _save(place, name, ignored, cap, task)
+def save(
+    place: Place,
+    name: str,
+    *,
+    ignored: bool = False,
+    without: tuple[str, ...] = (),
+    cap: int | None = CAP,
+    task: str = "",
+) -> Saved | None:
+    """Keep everything that only this place has; None when there is nothing. Over the cap nothing is kept: TooBig.
+
+    Left out are files that must never get into git, such as credentials that were copied into the place; by their
+    paths, and only as long as git does not have them anyway.
+    """
+    with nullcontext() if place.kind is PlaceKind.INPLACE else record.alone(place.path):
+        return _save(place, name, ignored, without, cap, task)
 
 
-def _save(place: Place, name: str, ignored: bool, cap: int | None, task: str) -> Saved | None:
+def _save(place: Place, name: str, ignored: bool, without: tuple[str, ...], cap: int | None, task: str) -> Saved | None:
     project = origin(place)
-    finds = look(project, place, ignored=ignored)
+    finds = look(project, place, ignored=ignored, without=without)
     if finds.is_nothing:
         return None
     if cap is not None and finds.size > cap:
@@ -69,8 +81,8 @@ def _save(place: Place, name: str, ignored: bool, cap: int | None, task: str) ->
     slug, name = _free_name(name, finds.taken)
     for one in kept.all(project) if slug != name else ():
         if one.mark == finds.mark and one.path == str(place.path):  # whoever saved it was killed before removing it
-            return _saved(one.name, one.commit, finds, ignored=ignored)
-    return _saved(name, _write(project, place, finds, name, task), finds, ignored=ignored)
+            return _saved(one.name, one.commit, finds, ignored, without)
+    return _saved(name, _write(project, place, finds, name, task), finds, ignored, without)
 
 
 def _write(project: Project, place: Place, finds: Finds, name: str, task: str) -> str:
@@ -89,15 +101,16 @@ def _write(project: Project, place: Place, finds: Finds, name: str, task: str) -
     return commit
 
 
-def _saved(name: str, commit: str, finds: Finds, *, ignored: bool) -> Saved:
-    return Saved(name, commit, len(finds.inside), len(finds.parents), finds.size, finds.mark, ignored)
+def _saved(name: str, commit: str, finds: Finds, ignored: bool, without: tuple[str, ...]) -> Saved:
+    return Saved(name, commit, len(finds.inside), len(finds.parents), finds.size, finds.mark, ignored, without)
 
 
-def is_as_saved(place: Place, saved: Saved | None) -> bool:
+def is_as_saved(place: Place, saved: Saved | None, without: tuple[str, ...] = ()) -> bool:
     """Whether nothing was written in a place since it was saved, or since there was nothing to save."""
     if saved is None:
-        return look(origin(place), place, ignored=False).is_nothing
-    return look(origin(place), place, ignored=saved.ignored, only_mark=True).mark == saved.mark
+        return look(origin(place), place, ignored=False, without=without).is_nothing
+    now = look(origin(place), place, ignored=saved.ignored, without=saved.without, only_mark=True)
+    return now.mark == saved.mark
 
 
 def _free_name(name: str, taken: frozenset[str]) -> tuple[str, str]:
