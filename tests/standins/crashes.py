@@ -91,6 +91,7 @@ def _branch(yard: Yard, commit: str) -> str:
 
 
 def _saved(yard: Yard, name: str, path: str) -> bytes | None:
-    with suppress(subprocess.CalledProcessError):
-        return yard.saved(name, path)
+    for folder in ("files", "staged"):  # what is as the index has it is only there
+        with suppress(subprocess.CalledProcessError):
+            return yard.saved(name, path, folder)
     return None

@@ -120,12 +120,11 @@ class Yard(Scratch):
         )
         return {name: commit for name, _, commit in (line.partition(" ") for line in listed.splitlines())}
 
-    def saved(self, name: str, path: str, project: Path | None = None) -> bytes:
+    def saved(self, name: str, path: str, folder: str = "files") -> bytes:
         """The bytes of a file as a salvage has it."""
-        what = f"refs/fleet/salvage/{name}:files/{path}"
-        return subprocess.run(
-            [REAL["git"], "cat-file", "blob", what], cwd=project or self.project, check=True, capture_output=True
-        ).stdout
+        what = f"refs/fleet/salvage/{name}:{folder}/{path}"
+        argv = [REAL["git"], "cat-file", "blob", what]
+        return subprocess.run(argv, cwd=self.project, check=True, capture_output=True).stdout
 
     def socket(self, project: Path | None = None) -> str:
         return Server(self.home, project or self.project).socket
