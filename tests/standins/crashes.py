@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,15 +45,16 @@ def ended(yard: Yard, branch: str, crash: Crash) -> Ran:
     return done
 
 
-def at_a_moment(yard: Yard, words: Sequence[str], after: float) -> None:
-    """Kill whoever runs this command after some seconds, if it still runs."""
-    running = yard.start(*words)
+def at_a_moment(yard: Yard, words: Sequence[str], after: float) -> float:
+    """Kill whoever runs this command after some seconds, if it still runs; how long it ran."""
+    running, began = yard.start(*words), time.monotonic()
     try:
         with suppress(subprocess.TimeoutExpired):
             running.wait(after)
     finally:
         running.kill()
         running.communicate()
+    return time.monotonic() - began
 
 
 def settle(yard: Yard, branch: str) -> bool:
