@@ -293,6 +293,31 @@ def test_a_branch_without_commits_goes_and_one_that_was_there_stays(yard: Yard) 
     assert "on no branch" in commits
 
 
+def test_of_three_shells_that_end_one_agent_one_does_and_the_place_is_saved_once(yard: Yard) -> None:
+    made = yard.create("once", "write a.txt x")
+    ran = at_once(yard, [("kill", "--force", "once")] * 3)
+    assert {one.code for one in ran} <= {0, 1, 3}, ran
+    assert 0 in {one.code for one in ran}
+    assert [yard.saved(name, "a.txt") for name in yard.salvage()] == [b"x\n"]
+    assert not yard.rows()
+    late = yard.fleet("prompt", "once", "are you there?")
+    assert (late.code, "fleet create once" in late.err) == (1, True)
+    assert "answer 1" in yard.ok("logs", "once").out
+    assert yard.task(made["task"])["state"] == "cancelled"
+
+
+def test_an_agent_that_is_aborted_leaves_its_place_to_the_next_one(yard: Yard) -> None:
+    first = yard.create("kept", "write a.txt x")
+    yard.ok("abort", first["task"], cwd=yard.root)
+    assert not yard.rows()
+    assert not yard.agents()
+    assert (Path(first["path"]) / "a.txt").exists()
+    second = yard.create("kept", "write b.txt y")
+    assert second["path"] == first["path"]
+    (ended,) = yard.kill("kept")
+    assert (yard.saved(ended["saved"], "a.txt"), yard.saved(ended["saved"], "b.txt")) == (b"x\n", b"y\n")
+
+
 # ---- names and places
 
 

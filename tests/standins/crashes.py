@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from standins.coders.scratch import Ran, Record, until
+from standins.coders.scratch import Ran, Record
 from standins.yard import Yard
 
 KILLED = -9
@@ -73,9 +73,7 @@ def settle(yard: Yard, branch: str) -> bool:
 
 def judge(yard: Yard, branch: str, *, wrote: bool) -> None:
     """Nothing is left, and what the agent wrote is on its branch and in its salvage; that is put away then."""
-    with suppress(AssertionError):
-        until(lambda: not yard.leaked(), 10.0)
-    assert not yard.leaked()
+    assert not yard.leftovers()
     found = [name for name, commit in yard.salvage().items() if _branch(yard, commit) == branch]
     if wrote:
         assert yard.git("show", f"{branch}:a.txt") == "committed"

@@ -219,7 +219,9 @@ def remark(site: Site, name: str, text: str) -> Said:
         return _remark_early(site, name, text, nobody)
     house, who = site.house, f"{attempt.branch or attempt.task}"
     coder = house.find_coder(attempt.coder, house.runtime)
-    if attempt.interactive or house.tracker.get(attempt.task).status is Status.CLOSED:
+    if attempt.interactive:
+        return Said(who, attempt.id, False, f"its agent has ended; begin another: fleet create {who}")
+    if house.tracker.get(attempt.task).status is Status.CLOSED:
         return Said(who, attempt.id, False, f"its agent has ended; open the task again: fleet retry {attempt.task}")
     if attempt.verdict is None and not coder.can.resume:
         return Said(who, attempt.id, False, f"{attempt.coder} cannot be told anything while it works")
