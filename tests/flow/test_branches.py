@@ -14,6 +14,7 @@ from standins.yard import Yard
 from standins.yard import yard as opened
 
 pytestmark = pytest.mark.tmux
+LISTENS = Path(__file__).parents[1] / "standins" / "coders" / "listens"
 WORDS = "-x 'single' \"double\" `back` $(touch pwned) ${HOME} \\ ; touch pwned; #{pid} über 🦆 漢字"
 LONG = f"{WORDS}\n  indented\n\nx'; touch pwned\n{'a line of 40 characters, more or less..' * 1250}\nthe very end"
 
@@ -199,7 +200,6 @@ def test_a_mistake_among_several_makes_none(yard: Yard) -> None:
         (("multi", "good:x", "good:y"), 2, "twice"),
         (("multi", "good:x", "noprompt"), 2, "not a branch and a prompt"),
         (("fanout", 2, "x", "-p", "y", "--agent", "nobody"), 3, "nobody"),
-        (("fanout", 2, "x", "-p", "y", "--agent", "codex"), 5, "codex is not installed"),
         (("create", "x", "--base", "nowhere"), 3, "no commit 'nowhere'"),
     ):
         ran = yard.fleet(*wrong)
@@ -291,6 +291,31 @@ def test_a_branch_without_commits_goes_and_one_that_was_there_stays(yard: Yard) 
     (ended,) = yard.kill("old")
     commits = yard.git("log", "--format=%s", f"refs/fleet/salvage/{ended['saved']}")
     assert "on no branch" in commits
+
+
+def test_of_three_shells_that_end_one_agent_one_does_and_the_place_is_saved_once(yard: Yard) -> None:
+    made = yard.create("once", "write a.txt x")
+    ran = at_once(yard, [("kill", "--force", "once")] * 3)
+    assert {one.code for one in ran} <= {0, 1, 3}, ran
+    assert 0 in {one.code for one in ran}
+    assert [yard.saved(name, "a.txt") for name in yard.salvage()] == [b"x\n"]
+    assert not yard.rows()
+    late = yard.fleet("prompt", "once", "are you there?")
+    assert (late.code, "fleet create once" in late.err) == (1, True)
+    assert "answer 1" in yard.ok("logs", "once").out
+    assert yard.task(made["task"])["state"] == "cancelled"
+
+
+def test_an_agent_that_is_aborted_leaves_its_place_to_the_next_one(yard: Yard) -> None:
+    first = yard.create("kept", "write a.txt x")
+    yard.ok("abort", first["task"], cwd=yard.root)
+    assert not yard.rows()
+    assert not yard.agents()
+    assert (Path(first["path"]) / "a.txt").exists()
+    second = yard.create("kept", "write b.txt y")
+    assert second["path"] == first["path"]
+    (ended,) = yard.kill("kept")
+    assert (yard.saved(ended["saved"], "a.txt"), yard.saved(ended["saved"], "b.txt")) == (b"x\n", b"y\n")
 
 
 # ---- names and places
@@ -484,14 +509,15 @@ def test_a_supervisor_leaves_agents_in_terminals_alone(yard: Yard) -> None:
 
 def test_what_is_said_to_a_queued_tasks_agent_reaches_its_next_turn(yard: Yard) -> None:
     """See also the guide: a coder that cannot be taken up again is told nothing, nor is one that has ended."""
-    yard.settle(coders={"listens": {"events": "claude", "resume_flag": "--resume"}, "waits": {}})
-    can, cannot = (yard.add(name, "--coder", name, cwd=yard.place(f"w-{name}")) for name in ("listens", "waits"))
-    early = yard.fleet("prompt", can, "first of all")
-    assert early.code in (0, 3), early
+    yard.settle(coders={"listens": {"events": "claude", "resume_flag": "--resume"}, "deaf": {"argv": [str(LISTENS)]}})
+    can, cannot = (yard.add(name, "--coder", name, cwd=yard.place(f"w-{name}")) for name in ("listens", "deaf"))
+    assert "told when it begins" in yard.ok("prompt", cannot, "first of all").out
+    assert yard.fleet("prompt", "t99", "nobody").code == 3
     supervisor = yard.run()
     for task in (can, cannot):
         supervisor.hear("agent started", task=task)
         until(yard.artifact(task, "gate").exists)
+    assert "first of all" in yard.artifact(cannot, f"prompt.{cannot}.1").read_text()
     refused = yard.fleet("prompt", cannot, "hurry")
     assert (refused.code, "cannot be told anything while it works" in refused.err) == (1, True)
     kept = yard.ok("prompt", can, "it's $(not) a question")

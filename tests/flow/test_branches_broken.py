@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from standins.coders.scratch import until
+from standins.crashes import KILLED, WHEN, Crash, begun
 from standins.yard import Yard
 from standins.yard import yard as opened
 
@@ -149,6 +150,26 @@ def test_who_makes_agents_and_is_killed_leaves_what_repair_puts_right(yard: Yard
     assert not yard.rows()
     assert not yard.leaked()
     assert yard.branches() == {"main"}
+
+
+@pytest.mark.parametrize("when", WHEN)
+def test_who_is_killed_while_git_makes_the_place_leaves_nothing(yard: Yard, when: str) -> None:
+    """Every other step of it, and of ending an agent, is among the tests of promises under faults."""
+    assert begun(yard, "cut-off", Crash("git", 1, when)).code == KILLED
+
+
+def test_a_worktree_that_another_git_is_just_making_is_waited_for(yard: Yard) -> None:
+    """git reads what it knows of all worktrees, and fails over one that is half written down."""
+    half, folder = yard.project / ".git" / "worktrees" / "half", yard.root / "bin"
+    half.mkdir(parents=True)
+    folder.mkdir()
+    (half / "gitdir").write_text(f"{yard.root}/half/.git\n")
+    (half / "commondir").touch()
+    done = f"echo x >>{folder}/count; [ $(wc -l <{folder}/count) -lt 3 ] || rm -rf {half}"
+    (folder / "git").write_text(f'#!/bin/sh\n{done}\nexec /usr/bin/git "$@"\n')
+    (folder / "git").chmod(0o755)
+    yard.create("beside", env={"PATH": f"{folder}:{yard.env['PATH']}"})
+    assert not half.exists()
 
 
 def test_who_looks_does_not_bring_back_what_another_ended(yard: Yard) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from standins.coders.scratch import Ran, Record, until
+from standins.coders.scratch import Ran, Record
 from standins.yard import Yard
 
 KILLED = -9
@@ -44,15 +45,16 @@ def ended(yard: Yard, branch: str, crash: Crash) -> Ran:
     return done
 
 
-def at_a_moment(yard: Yard, words: Sequence[str], after: float) -> None:
-    """Kill whoever runs this command after some seconds, if it still runs."""
-    running = yard.start(*words)
+def at_a_moment(yard: Yard, words: Sequence[str], after: float) -> float:
+    """Kill whoever runs this command after some seconds, if it still runs; how long it ran."""
+    running, began = yard.start(*words), time.monotonic()
     try:
         with suppress(subprocess.TimeoutExpired):
             running.wait(after)
     finally:
         running.kill()
         running.communicate()
+    return time.monotonic() - began
 
 
 def settle(yard: Yard, branch: str) -> bool:
@@ -71,9 +73,7 @@ def settle(yard: Yard, branch: str) -> bool:
 
 def judge(yard: Yard, branch: str, *, wrote: bool) -> None:
     """Nothing is left, and what the agent wrote is on its branch and in its salvage; that is put away then."""
-    with suppress(AssertionError):
-        until(lambda: not yard.leaked(), 10.0)
-    assert not yard.leaked()
+    assert not yard.leftovers()
     found = [name for name, commit in yard.salvage().items() if _branch(yard, commit) == branch]
     if wrote:
         assert yard.git("show", f"{branch}:a.txt") == "committed"
@@ -91,6 +91,7 @@ def _branch(yard: Yard, commit: str) -> str:
 
 
 def _saved(yard: Yard, name: str, path: str) -> bytes | None:
-    with suppress(subprocess.CalledProcessError):
-        return yard.saved(name, path)
+    for folder in ("files", "staged"):  # what is as the index has it is only there
+        with suppress(subprocess.CalledProcessError):
+            return yard.saved(name, path, folder)
     return None

@@ -120,12 +120,11 @@ class Yard(Scratch):
         )
         return {name: commit for name, _, commit in (line.partition(" ") for line in listed.splitlines())}
 
-    def saved(self, name: str, path: str, project: Path | None = None) -> bytes:
+    def saved(self, name: str, path: str, folder: str = "files") -> bytes:
         """The bytes of a file as a salvage has it."""
-        what = f"refs/fleet/salvage/{name}:files/{path}"
-        return subprocess.run(
-            [REAL["git"], "cat-file", "blob", what], cwd=project or self.project, check=True, capture_output=True
-        ).stdout
+        what = f"refs/fleet/salvage/{name}:{folder}/{path}"
+        argv = [REAL["git"], "cat-file", "blob", what]
+        return subprocess.run(argv, cwd=self.project, check=True, capture_output=True).stdout
 
     def socket(self, project: Path | None = None) -> str:
         return Server(self.home, project or self.project).socket
@@ -209,13 +208,24 @@ class Yard(Scratch):
         mine = {str(path.stat().st_ino): path for path in self.home.rglob("*lock") if path.is_file()}
         return [f"held {path}" for number, path in mine.items() if f":{number} " in held]
 
-    def ended(self) -> None:
-        """End every agent that a test left at work, and see that nothing at all is there afterwards."""
+    def ended(self) -> list[str]:
+        """End every agent that a test left at work; what is left of anything."""
         for project in self.projects:
-            if project.exists() and self.rows(cwd=project):
-                self.ok("kill", "--force", "*", cwd=project)
+            ran = self.fleet("kill", "--force", "*", cwd=project)
+            assert ran.code in (0, 3), ran
+        return self.leftovers()
+
+    def leftovers(self) -> list[str]:
+        """What has not gone within some seconds."""
+        left: list[str] = []
+
+        def gone() -> bool:
+            left[:] = self.leaked()
+            return not left
+
         with suppress(AssertionError):
-            until(lambda: not self.leaked(), 10.0)
+            until(gone, 10.0)
+        return left
 
     def close(self) -> None:
         for project in self.projects:
@@ -274,8 +284,7 @@ def yard(root: Path) -> Iterator[Yard]:
     made = Yard(root)
     try:
         yield made
-        made.ended()
-        left = made.leaked()
+        left = made.ended()
         assert not left, left
     finally:
         made.close()

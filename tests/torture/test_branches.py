@@ -15,7 +15,7 @@ from standins.yard import Yard
 from standins.yard import yard as opened
 
 pytestmark = pytest.mark.tmux
-NEVER = 10_000
+NEVER, LONG = 10_000, 60.0
 
 
 @pytest.fixture
@@ -38,14 +38,13 @@ def test_killed_at_a_call(yard: Yard, what: Callable[[Yard, str, Crash], Ran], p
 
 @pytest.mark.parametrize("what", ["create", "kill"])
 def test_killed_at_any_moment(yard: Yard, what: str) -> None:
-    chance = random.Random(SEED)
-    for n in range(scale(2, 60)):
-        branch, after = f"b{n}", chance.uniform(0.2, 2.0)
-        if what == "create":
-            at_a_moment(yard, ("create", branch, "-p", PROMPT), after)
-            judge(yard, branch, wrote=settle(yard, branch))
-        else:
+    chance, whole = random.Random(SEED), 0.0
+    for n in range(scale(3, 60)):
+        branch, after = f"b{n}", chance.uniform(0.2, 1.0) * whole or LONG
+        if what == "kill":
             yard.create(branch, PROMPT)
-            at_a_moment(yard, ("kill", "--force", branch), after)
-            settle(yard, branch)
-            judge(yard, branch, wrote=True)
+        words = ("kill", "--force", branch) if what == "kill" else ("create", branch, "-p", PROMPT)
+        took = at_a_moment(yard, words, after)
+        whole = whole or took  # how long it takes here when nobody is killed
+        done = settle(yard, branch)
+        judge(yard, branch, wrote=done or what == "kill")

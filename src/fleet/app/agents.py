@@ -213,10 +213,15 @@ def remark(site: Site, name: str, text: str) -> Said:
 
     It is written down first, and only then the ledger is asked whether anybody is left to hear it.
     """
-    attempt = find_any(site, name)
+    try:
+        attempt = find_any(site, name)
+    except NotFound as nobody:
+        return _remark_early(site, name, text, nobody)
     house, who = site.house, f"{attempt.branch or attempt.task}"
     coder = house.find_coder(attempt.coder, house.runtime)
-    if attempt.interactive or house.tracker.get(attempt.task).status is Status.CLOSED:
+    if attempt.interactive:
+        return Said(who, attempt.id, False, f"its agent has ended; begin another: fleet create {who}")
+    if house.tracker.get(attempt.task).status is Status.CLOSED:
         return Said(who, attempt.id, False, f"its agent has ended; open the task again: fleet retry {attempt.task}")
     if attempt.verdict is None and not coder.can.resume:
         return Said(who, attempt.id, False, f"{attempt.coder} cannot be told anything while it works")
@@ -226,6 +231,23 @@ def remark(site: Site, name: str, text: str) -> Said:
         remarks.drop(house.home, attempt.task, number)
         return Said(who, attempt.id, False, f"its agent has just ended: {now.cause}")
     return Said(who, attempt.id, None, "it is told at its next turn", kept=True)
+
+
+def _remark_early(site: Site, name: str, text: str, nobody: NotFound) -> Said:
+    """Say something to the agent of a task that nobody has begun: it is told with its first prompt."""
+    house = site.house
+    try:
+        task = house.tracker.get(name)
+    except NotFound:
+        raise nobody from None
+    if task.status is Status.CLOSED:
+        return Said(task.id, "", False, f"it is closed; open it again: fleet retry {task.id}")
+    number = remarks.add(house.home, task.id, text)
+    begun = house.ledger.of(task.id)
+    if begun and not house.find_coder(begun[-1].coder, house.runtime).can.resume:
+        remarks.drop(house.home, task.id, number)
+        return Said(task.id, begun[-1].id, False, f"{begun[-1].coder} has just begun, and cannot be told anything now")
+    return Said(task.id, "", None, "it is told when it begins", kept=True)
 
 
 @dataclass(frozen=True, slots=True)

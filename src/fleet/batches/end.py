@@ -15,7 +15,7 @@ from fleet.core.task import CANCELLED
 from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
 from fleet.evidence.receipt import Receipt, load_receipt
 from fleet.host import files, locks
-from fleet.places import ports, salvage
+from fleet.places import Place, ports, salvage
 from fleet.supervisor.heard import alone, catch_up
 from fleet.supervisor.result import look_at, nothing, write_receipt
 from fleet.supervisor.settle import publish
@@ -141,8 +141,8 @@ def _looked_at(site: Site, attempt: Attempt) -> Attempt:
 
 def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salvage.Saved | None:
     """Save the place, then remove it. What only a clone has committed comes to the repository first."""
-    place = place_of(attempt)
-    there = place.path.is_dir()
+    place, made = _place(attempt)
+    there = made and place.path.is_dir()
     if there and place.kind is PlaceKind.CLONE:
         places.collect(place)
     cap = None if large else salvage.CAP
@@ -150,6 +150,14 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
     places.remove(place, saved)
     ports.free(site.house.home, attempt.id)
     return saved
+
+
+def _place(attempt: Attempt) -> tuple[Place, bool]:
+    """The place, and whether it was ever made whole. Where its making was cut off, only what stands beside it knows."""
+    said = places.record.read(Path(attempt.cwd))
+    if said is None or attempt.base is not None:
+        return place_of(attempt), True
+    return said.place(Path(attempt.cwd)), said.made
 
 
 def _settle(
