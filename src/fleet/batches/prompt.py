@@ -7,7 +7,7 @@ from fleet.batches.site import Site
 from fleet.core.talk import Delivery
 from fleet.core.work import Attempt
 from fleet.sessions import deliver
-from fleet.supervisor.heard import signals, talker
+from fleet.supervisor.heard import Hearing, talker
 from fleet.supervisor.notes import note
 
 
@@ -18,10 +18,11 @@ def give(site: Site, attempt: Attempt, text: str) -> Delivery:
     if keeper.Hold(directory).exit is not None:
         return Delivery(False, "its agent has ended", site.server.picture(attempt.id) or "")
     given = deliver(
-        site.server, attempt.id, how.pasted(text) if how else text, lambda: signals(directory, how),
+        site.server, attempt.id, how.pasted(text) if how else text, Hearing(directory, how),
         directory=directory, tells=how is not None and how.tells,
     )  # fmt: skip
     kind = "prompt_not_taken" if given.taken is False else "prompt_taken" if given.taken else "prompt_sent"
     note(house, attempt, kind, text=text[:2000], cause=given.cause)
-    house.log.say(kind.replace("_", " "), task=attempt.task, attempt=attempt.id, cause=given.cause)
+    said = {False: "prompt not taken", True: "prompt taken", None: "prompt sent"}[given.taken]
+    house.log.say(said, task=attempt.task, attempt=attempt.id, cause=given.cause)
     return given

@@ -55,7 +55,7 @@ def create(
 ) -> None:
     """Begin an agent on a branch, in a place and a terminal of its own, and tell it what to do.
 
-    It is told that the prompt was taken only when the agent itself, or its screen, shows that it was.
+    You are told that the prompt was taken only when the agent itself, or its screen, says so.
     """
     from fleet.app.agents import How, open_site
     from fleet.app.agents import create as make

@@ -117,6 +117,14 @@ def read_from(path: Path, start: int | None, limit: int) -> bytes | None:
         os.close(fd)
 
 
+def size(path: Path) -> int:
+    """The bytes of a file; 0 when it is not there."""
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
 def _is_plain(fd: int) -> bool:
     facts = os.fstat(fd)
     return stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1

@@ -21,7 +21,8 @@ from fleet.supervisor.transcript import fold
 
 SIGNALS = "signals.jsonl"
 HEARD = "heard.lock"  # held by whoever writes down what is known of an attempt that people talk to
-LONGEST = 64 * 1024 * 1024
+LONGEST = 1024 * 1024  # of what was told long ago, nobody asks
+LATELY = 64 * 1024
 PIECE = 8 * 1024 * 1024
 
 
@@ -34,11 +35,35 @@ def talker(find_coder: Callable[[str, Runtime], Coder], runtime: Runtime, attemp
 
 
 def signals(directory: Path, how: Talker | None) -> list[Signal]:
-    """Everything the agent of this attempt told so far, in the order it was told."""
+    """What the agent of this attempt told last, in the order it was told: by its hooks, and in its own transcript, which
+    alone tells of a turn that a person broke off.
+    """
     if how is None:
         return []
-    told = files.read_from(directory / SIGNALS, 0, LONGEST) or b""
-    return [signal for line in told.splitlines() for signal in how.signals(line)]
+    found = Hearing(directory, how)()
+    transcript = next((one.transcript for one in reversed(found) if one.transcript), None)
+    if transcript is not None and Path(transcript) != directory / SIGNALS:
+        lines = (files.read_end(Path(transcript), LATELY) or b"").splitlines()
+        found += [signal for line in lines for signal in how.signals(line)]
+    return sorted(found, key=lambda signal: signal.at)
+
+
+class Hearing:
+    """An agent's signals as they come: each call has those of the last one and what was told since."""
+
+    def __init__(self, directory: Path, how: Talker | None) -> None:
+        self._file = directory / SIGNALS
+        self._how = how
+        self._heard: list[Signal] = []
+        self._offset = max(0, files.size(self._file) - LONGEST)
+
+    def __call__(self) -> list[Signal]:
+        told = files.read_from(self._file, self._offset, LONGEST) or b""
+        whole = told[: told.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        if self._how is not None:
+            self._heard += [signal for line in whole.splitlines() for signal in self._how.signals(line)]
+        return list(self._heard)
 
 
 def catch_up(house: House, attempt: Attempt) -> Attempt:

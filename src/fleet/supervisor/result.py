@@ -103,6 +103,8 @@ def _why(seen: keeper.Exit, attempt: Attempt) -> str | None:
         case Cause.OUTPUT:
             wrote = f"{seen.stdout / 1e6:.0f} MB"
             return f"the output limit was reached after {wrote} ({named(attempt, 'output')})"
+        case Cause.HUNG_UP:
+            return "its terminal was closed"
         case Cause.ABANDONED:
             return "no supervisor came back, so its keeper ended it"
         case Cause.CANCELLED:
