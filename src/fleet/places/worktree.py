@@ -39,8 +39,6 @@ def forget(common: Path, path: Path) -> None:
         if where == path or where.resolve() == path.resolve():
             repository.remove_tree(own)
     _sweep(common, path)
-    with suppress(OSError):
-        (common / "worktrees").rmdir()
 
 
 def _sweep(common: Path, path: Path) -> None:
