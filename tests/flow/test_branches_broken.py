@@ -172,6 +172,42 @@ def test_a_worktree_that_another_git_is_just_making_is_waited_for(yard: Yard) ->
     assert not half.exists()
 
 
+def test_a_place_whose_git_was_removed_is_saved_all_the_same(yard: Yard) -> None:
+    made = yard.create("cut-loose", "write a.txt x")
+    (Path(made["path"]) / ".git").unlink()
+    (ended,) = yard.kill("cut-loose")
+    assert yard.saved(ended["saved"], "a.txt") == b"x\n"
+
+
+def test_agents_of_a_repository_that_is_gone_are_seen_and_can_be_ended(yard: Yard) -> None:
+    other = yard.place("other", git=True)
+    made = yard.create("orphan", "write a.txt x", cwd=other)
+    shutil.rmtree(other)
+    row = yard.rows("--all")["orphan"]
+    assert row["state"] == "waiting"
+    assert "its repository is gone" in row["cause"]
+    yard.ok("list", "--all", "--repair")
+    yard.ok("abort", made["task"])
+    assert not yard.agents()
+    assert not yard.rows("--all")
+    place = Path(made["path"])
+    assert (place / "a.txt").read_text() == "x\n"
+    shutil.rmtree(place.parent)
+
+
+def test_what_is_too_large_to_be_saved_is_not_removed(yard: Yard) -> None:
+    made = yard.create("large", "write a.txt x")
+    with (Path(made["path"]) / "large.bin").open("wb") as file:
+        file.truncate(1200 << 20)
+    refused = yard.fleet("kill", "large", "--force")
+    assert (refused.code, "fleet kill large --large" in refused.err) == (1, True)
+    assert yard.rows()["large"]["state"] == "ended"
+    file_there = Path(made["path"]) / "large.bin"
+    assert file_there.stat().st_size == 1200 << 20
+    file_there.unlink()
+    assert yard.saved(yard.kill("large")[0]["saved"], "a.txt") == b"x\n"
+
+
 def test_who_looks_does_not_bring_back_what_another_ended(yard: Yard) -> None:
     """Somebody who lists is stopped between reading of an agent and writing down what its record says."""
     made = yard.create("ended", "hello")

@@ -58,8 +58,12 @@ def every_site() -> list[Site]:
     """Every project that has an agent somebody talks to."""
     house = _house()
     tops = dict.fromkeys(one.repository for one in house.ledger.talked_to())
-    found = [places.project(Path(top)) for top in tops]
-    return [_site(house, project) for project in found if project is not None]
+    return [_site(house, _project(Path(top))) for top in tops]
+
+
+def _project(top: Path) -> places.Project:
+    """The project that an attempt was begun in, also when it is gone: agents outlive it."""
+    return places.project(top) or places.Project(top, top / ".git")
 
 
 def _house() -> House:
@@ -266,6 +270,9 @@ def kill(
         ended: Ended | NotEnded
         try:
             ended = ending.end(site, attempt, ignored=ignored, large=large)
+        except places.salvage.TooBig as problem:
+            hint = f"commit or delete what is large there, or: fleet kill {attempt.branch} --large"
+            ended = NotEnded(attempt.branch or "", attempt.id, FleetError(problem.message, hint=hint))
         except FleetError as problem:
             ended = NotEnded(attempt.branch or "", attempt.id, problem)
         done(ended)
@@ -277,10 +284,7 @@ def kill(
 
 def stop(attempt: Attempt) -> None:
     """End one agent wherever it is, and leave its place as it is."""
-    project = places.project(Path(attempt.repository))
-    if project is None:
-        raise NotFound(f"{attempt.repository}, where {attempt.branch} was begun, is not a git repository any more")
-    ending.end(_site(_house(), project), attempt, keep=True)
+    ending.end(_site(_house(), _project(Path(attempt.repository))), attempt, keep=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from fleet.core import FleetError, NotFound, Unavailable
 from fleet.core.task import CANCELLED
 from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
 from fleet.evidence.receipt import Receipt, load_receipt
-from fleet.host import files, locks
+from fleet.host import files, locks, repository
 from fleet.places import Place, ports, salvage
 from fleet.supervisor.heard import alone, catch_up
 from fleet.supervisor.result import look_at, nothing, write_receipt
@@ -145,11 +145,23 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
     there = made and place.path.is_dir()
     if there and place.kind is PlaceKind.CLONE:
         places.collect(place)
+    if there and not (place.path / ".git").exists():
+        _reconnect(site, place)
     cap = None if large else salvage.CAP
     saved = salvage.save(place, attempt.id, ignored=ignored, cap=cap, task=attempt.task) if there else None
     places.remove(place, saved)
     ports.free(site.house.home, attempt.id)
     return saved
+
+
+def _reconnect(site: Site, place: Place) -> None:
+    """Let a place whose .git somebody removed be a worktree again: only so can be seen what it holds."""
+    repository.ask(site.project.common, "worktree", "repair")
+    if not (place.path / ".git").exists():
+        raise FleetError(
+            f"{place.path} is cut off from its repository, and what it holds cannot be saved",
+            hint=f"copy what you need from it, then remove it: rm -r {place.path}",
+        )
 
 
 def _place(attempt: Attempt) -> tuple[Place, bool]:

@@ -18,6 +18,7 @@ from fleet.sessions import Seen
 from fleet.supervisor.heard import signals, talker, watch
 
 GONE = "its place is gone"
+NO_REPOSITORY = "its repository is gone"
 NO_TERMINAL = "its terminal is gone"
 
 
@@ -76,7 +77,8 @@ def _row(
     tree = trees.get(pid) if pid else None
     how = talker(house.find_coder, house.runtime, attempt)
     told, since = tell(attempt, house.attempt_directory(attempt), how)
-    lacks = [GONE] * (not condition.there and told.state is not State.STARTING)
+    lacks = [NO_REPOSITORY] * (not site.project.common.exists())
+    lacks += [GONE] * (not condition.there and told.state is not State.STARTING)
     lacks += [NO_TERMINAL] * (seen is None and told.state not in (State.STARTING, State.DEAD))
     cause = "; ".join(part for part in (told.cause, *lacks) if part)
     ended = keeper.Hold(house.attempt_directory(attempt)).exit
