@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -26,7 +25,6 @@ from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import Snapshot, look
 from fleet.host import files, locks, machine
-from fleet.places import Place
 from fleet.sessions import session_name
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
@@ -40,8 +38,6 @@ TITLE = 100
 KEEPER_WITHIN = 30.0
 BEGINNING, BEGINS_WITHIN = "beginning.lock", 60.0
 TICK = 0.01
-HALF_MADE = re.compile(r"fatal: .*/worktrees/[^/]+/(commondir|gitdir|HEAD)\b")
-TRIES, TRY_AGAIN = 20, 0.05
 HARD = 3.0  # seconds that an agent in a terminal gets to end before it is killed
 
 Hear = Callable[[str, str], None]  # branch, what happens
@@ -168,22 +164,10 @@ def _title(wanted: Wanted) -> str:
 
 def _placed(site: Site, wanted: Wanted, attempt: Attempt) -> Attempt:
     """The attempt in its place."""
-    place = _make_place(site, wanted, attempt)
+    place = places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd))
     placed = replace(attempt, base=place.base, cwd=str(place.path))
     site.house.ledger.save(placed)
     return placed
-
-
-def _make_place(site: Site, wanted: Wanted, attempt: Attempt) -> Place:
-    """git reads what it knows of all worktrees, and fails over one that another git is just writing down."""
-    for left in reversed(range(TRIES)):
-        try:
-            return places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd))
-        except FleetError as problem:
-            if not left or not HALF_MADE.search(problem.message):
-                raise
-        time.sleep(TRY_AGAIN)
-    raise AssertionError("the last try returns or raises")
 
 
 def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> tuple[Attempt, tuple[str, ...]]:

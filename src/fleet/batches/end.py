@@ -148,8 +148,11 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
     if there and not (place.path / ".git").exists():
         _reconnect(site, place)
     cap = None if large else salvage.CAP
-    saved = salvage.save(place, attempt.id, ignored=ignored, cap=cap, task=attempt.task) if there else None
-    places.remove(place, saved)
+    ours = site.workspace.credential_files
+    saved = None
+    if there:
+        saved = salvage.save(place, attempt.id, ignored=ignored, without=ours, cap=cap, task=attempt.task)
+    places.remove(place, saved, ours)
     ports.free(site.house.home, attempt.id)
     return saved
 

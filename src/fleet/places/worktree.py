@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,12 +14,20 @@ from fleet.places import submodules
 from fleet.places.paths import Project
 from fleet.places.record import Record
 
+# git reads what it knows of all worktrees, and fails over one that another git is just writing down
+HALF_MADE = re.compile(r"fatal: .*/worktrees/[^/]+/(commondir|gitdir|HEAD)\b")
+TRIES, TRY_AGAIN = 20, 0.05
+
 
 def add(project: Project, wanted: Record, path: Path) -> None:
     """Check the branch out at the path; no hook runs, and no upstream is set."""
-    there = repository.ref(project.common, f"refs/heads/{wanted.branch}") is not None
-    what = (str(path), wanted.branch) if there else ("--no-track", "-b", wanted.branch, str(path), wanted.base)
-    done = repository.ask(project.common, "worktree", "add", "--quiet", *what)
+    for _ in range(TRIES):
+        there = repository.ref(project.common, f"refs/heads/{wanted.branch}") is not None
+        what = (str(path), wanted.branch) if there else ("--no-track", "-b", wanted.branch, str(path), wanted.base)
+        done = repository.ask(project.common, "worktree", "add", "--quiet", *what)
+        if not done.code or not HALF_MADE.search(done.said):
+            break
+        time.sleep(TRY_AGAIN)
     if done.code:
         raise _explained(repository.refused(done, f"no worktree can be made at {path}"), wanted.branch)
     submodules.fill(project, path)

@@ -35,8 +35,9 @@ def talker(find_coder: Callable[[str, Runtime], Coder], runtime: Runtime, attemp
 
 
 def signals(directory: Path, how: Talker | None) -> list[Signal]:
-    """What the agent of this attempt told last, in the order it was told: by its hooks, and in its own transcript, which
-    alone tells of a turn that a person broke off.
+    """What the agent of this attempt told last, in the order it was told.
+
+    Its hooks tell most of it; that a person broke off a turn stands in its own transcript alone.
     """
     if how is None:
         return []
