@@ -143,7 +143,7 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
     """Save the place, then remove it. What only a clone has committed comes to the repository first."""
     place, made = _place(attempt)
     there = made and place.path.is_dir()
-    if there and place.kind is PlaceKind.CLONE:
+    if there and place.kind is PlaceKind.CLONE and _has_commits(place):
         places.collect(place)
     if there and not (place.path / ".git").exists():
         _reconnect(site, place)
@@ -155,6 +155,11 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
     places.remove(place, saved, ours)
     ports.free(site.house.home, attempt.id)
     return saved
+
+
+def _has_commits(clone: Place) -> bool:
+    """Whether its branch is worth being one of the repository's."""
+    return repository.ref(clone.path / ".git", f"refs/heads/{clone.branch}") != clone.base
 
 
 def _reconnect(site: Site, place: Place) -> None:

@@ -313,7 +313,7 @@ def _print_ended(one: Ended | NotEnded) -> None:
         if one.problem.hint:
             talk(f"  next: {clean(one.problem.hint, 500)}")
         return
-    stays = f"  {one.commits} commit{'' if one.commits == 1 else 's'} stay on the branch" if one.commits else ""
+    stays = f"  {one.commits} commit{' stays' if one.commits == 1 else 's stay'} on the branch" if one.commits else ""
     kept = f"  uncommitted work: fleet salvage show {one.saved}" if one.saved else ""
     click.echo(click.style("ended      ", fg=GOOD) + clean(one.branch) + stays + kept)
 
