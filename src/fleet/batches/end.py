@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet import keeper, places
-from fleet.batches.site import BEING_MADE, Site, place_of
+from fleet.batches.site import BEING_MADE, SCREEN, Site, place_of
 from fleet.core import FleetError, NotFound, Unavailable
 from fleet.core.task import CANCELLED
 from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
@@ -25,7 +25,6 @@ ENDS_WITHIN = 25.0
 HEARD_WITHIN = 30.0
 ROUSED_AFTER, KILLED_AFTER = 2.0, 19.0  # seconds; a keeper that was stopped is let go on, then ended
 TICK = 0.02
-SCREEN = "screen.txt"
 HISTORY = 5000
 BY_HAND = "ended by hand"
 
