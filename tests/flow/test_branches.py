@@ -129,11 +129,11 @@ def test_somebody_looks_at_an_agent_types_and_leaves_and_it_goes_on(yard: Yard) 
 
 def test_logs_go_on_until_the_agent_ends(yard: Yard) -> None:
     made = yard.create("followed", "hello")
-    following = yard.start("logs", "-f", "followed")
-    assert following.stdout is not None
-    assert following.stdout.readline() == b"Claude Code, or one that stands in for it.\n"
-    yard.ok("prompt", "followed", "exit 4")
-    said, _ = following.communicate(timeout=60)
+    with yard.start("logs", "-f", "followed") as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == b"Claude Code, or one that stands in for it.\n"
+        yard.ok("prompt", "followed", "exit 4")
+        said = following.stdout.read()
     assert b"answer 1" in said
     assert b"bye" in said
     row = yard.rows()["followed"]

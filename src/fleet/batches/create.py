@@ -19,6 +19,7 @@ from fleet.coders import Job, talker_of, teller
 from fleet.coders.base import checked
 from fleet.config.limits import Origin, project_limits, resolve_limits
 from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
+from fleet.core.errors import of_system
 from fleet.core.talk import Delivery
 from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean
@@ -80,7 +81,9 @@ def _checked(site: Site, wanted: Wanted) -> Wanted:
 def _must_be_free(site: Site, branch: str) -> None:
     for other in site.attempts():
         if other.branch == branch:
-            raise BadConfig(f"{branch} has an agent already ({other.id})", hint=f"fleet attach {branch}")
+            ended = keeper.Hold(site.directory(other)).exit is not None
+            has = "has the place of an agent that ended" if ended else "has an agent already"
+            raise BadConfig(f"{branch} {has} ({other.id})", hint=f"fleet {'kill' if ended else 'attach'} {branch}")
 
 
 def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
@@ -92,7 +95,7 @@ def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
         attempt, warnings = _furnished(site, wanted, attempt, hear)
         attempt = _started(site, attempt)
     except (FleetError, OSError) as problem:
-        said = problem if isinstance(problem, FleetError) else FleetError(f"{problem.filename}: {problem.strerror}")
+        said = problem if isinstance(problem, FleetError) else of_system(problem)
         _let_go(lock)
         if attempt is not None:
             _undone(site, attempt, said)

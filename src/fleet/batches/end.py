@@ -61,11 +61,10 @@ def end(
         attempt = _meant(site, attempt, cause)
         _stop(site, attempt)
         attempt = _looked_at(site, attempt)
-        saved = None if keep else _clear(site, attempt, ignored=ignored, large=large)
+        name = None if keep else _removed(site, attempt, ignored=ignored, large=large)
         receipt = load_receipt(site.directory(attempt) / "receipt.json")
-        commits = len(receipt.result.commits) if receipt else None
-        _settle(site, attempt, receipt, saved, commits)
-        name = saved.name if saved else None
+        commits = _stay(site, attempt)
+        _settle(site, attempt, receipt, name, commits)
         return Ended(attempt.branch or "", attempt.id, attempt.task, name, commits, removed=not keep)
 
 
@@ -123,6 +122,7 @@ def _stop(site: Site, attempt: Attempt) -> None:
             keeper.rouse(directory, finally_end=not patience)
         time.sleep(TICK)
     keeper.sweep(marks(site.house, attempt))
+    keeper.forget(directory)
     site.server.close(attempt.id)
 
 
@@ -136,6 +136,25 @@ def _looked_at(site: Site, attempt: Attempt) -> Attempt:
     seen = write_receipt(house, attempt, look_at(house, attempt, []) if there else nothing(attempt))
     house.ledger.save(seen)
     return seen
+
+
+def _removed(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> str | None:
+    """Remove the place; what `fleet salvage` has of it. One that is gone was perhaps saved by whoever was cut off."""
+    there = Path(attempt.cwd).is_dir()
+    saved = _clear(site, attempt, ignored=ignored, large=large)
+    if saved is not None or there:
+        return saved.name if saved else None
+    kept = salvage.all(site.project) if site.project.common.is_dir() else []
+    return next((one.name for one in kept if (one.task, one.path) == (attempt.task, attempt.cwd)), None)
+
+
+def _stay(site: Site, attempt: Attempt) -> int | None:
+    """How many commits are on the attempt's branch, now that its place is gone; None when that is not known."""
+    tip = repository.ref(site.project.common, f"refs/heads/{attempt.branch}") if attempt.base else None
+    if tip is None or tip == attempt.base:
+        return 0
+    counted = repository.ask(site.project.common, "rev-list", "--count", f"{attempt.base}..{tip}")
+    return int(counted.out) if counted.code == 0 else None
 
 
 def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salvage.Saved | None:
@@ -179,13 +198,11 @@ def _place(attempt: Attempt) -> tuple[Place, bool]:
     return said.place(Path(attempt.cwd)), said.made
 
 
-def _settle(
-    site: Site, attempt: Attempt, receipt: Receipt | None, saved: salvage.Saved | None, commits: int | None
-) -> None:
+def _settle(site: Site, attempt: Attempt, receipt: Receipt | None, saved: str | None, commits: int | None) -> None:
     """The ledger first, then the tracker, as for every attempt."""
     house = site.house
     stays = f"{commits} commit{'' if commits == 1 else 's'} on {attempt.branch}" if commits else ""
-    kept = f"fleet salvage show {saved.name}" if saved else ""
+    kept = f"fleet salvage show {saved}" if saved else ""
     cause = "; ".join(part for part in (attempt.cause, stays, kept) if part)
     settled = replace(attempt, verdict=Verdict.CANCELLED, cause=cause, ended=attempt.ended or house.now())
     house.ledger.save(settled)
