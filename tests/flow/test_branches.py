@@ -318,6 +318,20 @@ def test_an_agent_that_is_aborted_leaves_its_place_to_the_next_one(yard: Yard) -
     assert (yard.saved(ended["saved"], "a.txt"), yard.saved(ended["saved"], "b.txt")) == (b"x\n", b"y\n")
 
 
+def test_what_was_committed_in_a_clone_comes_back_and_an_empty_branch_does_not(yard: Yard) -> None:
+    (yard.project / "fleet.yaml").write_text("workspace: {place: clone, branch_prefix: me/}\n")
+    made = yard.create("full", "write a.txt x\ncommit one\nwrite b.txt y")
+    yard.create("empty", "write c.txt z")
+    assert made["branch"] == "me/full"
+    killed = yard.ok("kill", "full", "--force").out
+    assert "1 commit stays on the branch" in killed
+    (ended,) = yard.kill("empty")
+    assert yard.branches() == {"main", "me/full"}
+    assert yard.git("show", "me/full:a.txt") == "x"
+    assert yard.saved(made["attempt"], "b.txt") == b"y\n"
+    assert yard.saved(ended["saved"], "c.txt") == b"z\n"
+
+
 # ---- names and places
 
 

@@ -10,7 +10,7 @@ from fleet.config.limits import LIMITS, Origin, project_limits, resolve_limits
 from fleet.config.runtime import Runtime
 from fleet.core import FleetError
 from fleet.core.task import Spec
-from fleet.core.work import Attempt, Limits
+from fleet.core.work import FOREVER, Attempt, Limits
 from fleet.supervisor.limits import spent, unkept, untold
 
 
@@ -48,7 +48,7 @@ def _listed(
     who = {name: Origin(origins.get(name, Origin.DEFAULT)) for name in LIMITS}
     return [
         Allowed(name, limit, who[name], used.get(name), None if limit is None else why.get(name))
-        for name, limit in asdict(limits).items()
+        for name, limit in ((name, None if limit == FOREVER else limit) for name, limit in asdict(limits).items())
     ]
 
 

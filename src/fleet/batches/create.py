@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from fleet import keeper, places, tracker
 from fleet.batches.end import end
 from fleet.batches.prompt import give
 from fleet.batches.site import BEING_MADE, Site, place_of
+from fleet.batches.together import together
 from fleet.batches.wanted import Wanted, must_differ
 from fleet.coders import Job, talker_of, teller
 from fleet.coders.base import checked
@@ -21,7 +22,7 @@ from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
 from fleet.core.talk import Delivery
 from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean
-from fleet.core.work import Attempt, PlaceKind
+from fleet.core.work import FOREVER, Attempt, PlaceKind
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import Snapshot, look
 from fleet.host import files, locks, machine
@@ -32,8 +33,6 @@ from fleet.supervisor.heard import SIGNALS
 from fleet.supervisor.place import furnished
 from fleet.supervisor.start import told
 
-AT_ONCE = 8
-TEN_YEARS = 10 * 365 * 86400.0  # as good as for ever, and still a number that JSON knows
 TITLE = 100
 KEEPER_WITHIN = 30.0
 BEGINNING, BEGINS_WITHIN = "beginning.lock", 60.0
@@ -62,13 +61,7 @@ def create(site: Site, wanted: Sequence[Wanted], hear: Hear, done: Callable[[Mad
     """Make them all, several at once. What can be known beforehand is looked at first, so that a mistake makes none."""
     ready = [_checked(site, one) for one in wanted]
     must_differ(ready)
-    made: dict[str, Made] = {}
-    with ThreadPoolExecutor(AT_ONCE) as hands:
-        begun = [hands.submit(_one, site, one, hear) for one in ready]
-        for each in as_completed(begun):
-            made[each.result().branch] = each.result()
-            done(each.result())
-    return [made[one.branch] for one in ready]
+    return together(partial(_one, site, hear=hear), ready, done)
 
 
 def _checked(site: Site, wanted: Wanted) -> Wanted:
@@ -189,7 +182,7 @@ def _started(site: Site, attempt: Attempt) -> Attempt:
     resolved = resolve_limits(Spec(attempt.cwd), project_limits(site.project.top), house.runtime)
     limits = resolved.limits
     if resolved.origins["timeout"] is Origin.DEFAULT:
-        limits = replace(limits, timeout=TEN_YEARS)  # the default is for agents that nobody watches
+        limits = replace(limits, timeout=FOREVER)  # the default is for agents that nobody watches
     coder = talker_of(house.find_coder(attempt.coder, house.runtime))
     declared = house.runtime.coders.get(attempt.coder)
     flags = site.workspace.flags.get(attempt.coder)

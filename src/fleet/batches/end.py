@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet import keeper, places
-from fleet.batches.site import BEING_MADE, Site, place_of
+from fleet.batches.site import BEING_MADE, SCREEN, Site, place_of
 from fleet.core import FleetError, NotFound, Unavailable
 from fleet.core.task import CANCELLED
 from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
@@ -25,7 +25,6 @@ ENDS_WITHIN = 25.0
 HEARD_WITHIN = 30.0
 ROUSED_AFTER, KILLED_AFTER = 2.0, 19.0  # seconds; a keeper that was stopped is let go on, then ended
 TICK = 0.02
-SCREEN = "screen.txt"
 HISTORY = 5000
 BY_HAND = "ended by hand"
 
@@ -143,7 +142,7 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
     """Save the place, then remove it. What only a clone has committed comes to the repository first."""
     place, made = _place(attempt)
     there = made and place.path.is_dir()
-    if there and place.kind is PlaceKind.CLONE:
+    if there and place.kind is PlaceKind.CLONE and _has_commits(place):
         places.collect(place)
     if there and not (place.path / ".git").exists():
         _reconnect(site, place)
@@ -155,6 +154,11 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
     places.remove(place, saved, ours)
     ports.free(site.house.home, attempt.id)
     return saved
+
+
+def _has_commits(clone: Place) -> bool:
+    """Whether its branch is worth being one of the repository's."""
+    return repository.ref(clone.path / ".git", f"refs/heads/{clone.branch}") != clone.base
 
 
 def _reconnect(site: Site, place: Place) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fleet import keeper
 from fleet.batches.site import Site
+from fleet.core import FleetError
 from fleet.core.talk import Delivery
 from fleet.core.work import Attempt
 from fleet.sessions import deliver
@@ -12,7 +13,18 @@ from fleet.supervisor.notes import note
 
 
 def give(site: Site, attempt: Attempt, text: str) -> Delivery:
-    """Paste a prompt into the agent's terminal, send it, and find out whether it was taken."""
+    """Paste a prompt into the agent's terminal, send it, and find out whether it was taken. What goes wrong is said of
+    this one alone: others are given theirs meanwhile.
+    """
+    try:
+        return _give(site, attempt, text)
+    except FleetError as problem:
+        return Delivery(False, problem.message)
+    except OSError as problem:
+        return Delivery(False, f"{problem.filename or 'this machine'}: {problem.strerror}")
+
+
+def _give(site: Site, attempt: Attempt, text: str) -> Delivery:
     house, directory = site.house, site.directory(attempt)
     how = talker(house.find_coder, house.runtime, attempt)
     if keeper.Hold(directory).exit is not None:

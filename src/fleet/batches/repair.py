@@ -48,8 +48,9 @@ def _attempt(site: Site, attempt: Attempt) -> list[Mended]:
             end(site, attempt, "its making was cut off")
             return [Mended(f"the making of {who} was cut off", "cleared away what was there of it")]
         return _begun(site, attempt, hold, who)
-    except FleetError as problem:
-        return [Mended(who, f"could not be mended: {problem.message}", failed=True)]
+    except (FleetError, OSError) as problem:
+        said = problem.message if isinstance(problem, FleetError) else str(problem)
+        return [Mended(who, f"could not be mended: {said}", failed=True)]
     finally:
         if hold is not None:
             hold.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleet import places
 from fleet.core.work import Attempt
 from fleet.core.workspace import Workspace
 from fleet.host import locks
@@ -12,18 +13,23 @@ from fleet.places import Place, Project
 from fleet.sessions import Server
 from fleet.supervisor.house import House
 
+SCREEN = "screen.txt"  # what its terminal showed last
 BEING_MADE = "making.lock"  # held by whoever makes the attempt, or ends it, for as long as that takes
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A project that somebody stands in. `root` is where the places of its attempts are made."""
+    """A project that somebody stands in."""
 
     house: House
     project: Project
     workspace: Workspace
-    root: Path
     server: Server
+
+    @property
+    def root(self) -> Path:
+        """Where the places of its attempts are made; what its project asks for may be refused."""
+        return places.root_for(self.house.home, self.project, self.workspace.worktree_root)
 
     def attempts(self) -> list[Attempt]:
         """The attempts of this project that people talk to and have not ended."""

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,14 +15,17 @@ from fleet.core import BadConfig
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
-    from fleet.app.agents import NotEnded, Said
+    from fleet.app.agents import NotEnded
+    from fleet.app.say import Said
     from fleet.batches.create import Made
     from fleet.batches.end import Ended
+    from fleet.batches.site import Site
     from fleet.core.work import Attempt
 
 MOST_TEXT = 10 * 1024 * 1024
 LONGEST_PICTURE = 40  # lines
 AGAIN = 0.5
+EVERYTHING = 50_000  # lines
 
 
 def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,8 +59,9 @@ def create(
 
     You are told that the prompt was taken only when the agent itself, or its screen, says so.
     """
-    from fleet.app.agents import How, open_site
-    from fleet.app.agents import create as make
+    from fleet.app.begin import How
+    from fleet.app.begin import create as make
+    from fleet.app.sites import open_site
 
     site, how = open_site(to_create=True), How(agent, model, base, quick)
     hear = _hear(verbose=sys.stderr.isatty() and not as_json)
@@ -79,7 +82,8 @@ def fanout(
 
     Several agents are dealt out in turn: --agent claude,codex,opencode.
     """
-    from fleet.app.agents import How, fan_out, open_site
+    from fleet.app.begin import How, fan_out
+    from fleet.app.sites import open_site
 
     site, how = open_site(to_create=True), How(agent, model, base, quick, atomic)
     with _progress(count, "agents begun", quiet=as_json) as step:
@@ -96,7 +100,8 @@ def multi(
     as_json: bool,
 ) -> None:  # fmt: skip
     """Tell several agents different things, each on a branch of its own: fix-auth:"Fix the login" docs:"Write them"."""
-    from fleet.app.agents import How, open_site, several
+    from fleet.app.begin import How, several
+    from fleet.app.sites import open_site
 
     site, how = open_site(to_create=True), How(agent, model, base, quick, atomic)
     with _progress(len(pairs), "agents begun", quiet=as_json) as step:
@@ -114,7 +119,8 @@ def prompt(target: str | None, text: str | None, batch: str | None, as_json: boo
 
     Nothing is typed while an agent asks for leave. Exit 1 when one of them did not take it.
     """
-    from fleet.app.agents import open_site, say
+    from fleet.app.say import say
+    from fleet.app.sites import open_site
 
     if batch is not None and text is None:
         target, text = None, target
@@ -139,8 +145,10 @@ def attach(branch: str, shell: bool) -> None:
     Of a task that the supervisor runs there is no terminal: its transcript is shown as it grows.
     """
     from fleet.app import agents as app
+    from fleet.app.sites import open_site
 
-    app.attach(app.open_site(), branch, shell=shell, follow=_follow)
+    site = open_site()
+    app.attach(site, branch, shell=shell, follow=lambda: _logs(site, branch, EVERYTHING, follow=True))
 
 
 @click.command()
@@ -149,9 +157,14 @@ def attach(branch: str, shell: bool) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Go on as it changes.")
 def logs(branch: str, lines: int, follow: bool) -> None:
     """Print the last lines of an agent's terminal; of a task that the supervisor runs, of its transcript."""
+    from fleet.app.sites import open_site
+
+    _logs(open_site(), branch, lines, follow=follow)
+
+
+def _logs(site: Site, branch: str, lines: int, *, follow: bool) -> None:
     from fleet.app import agents as app
 
-    site = app.open_site()
     shown = app.logs(site, branch, lines)
     _print(shown.lines)
     while follow and shown.goes_on:
@@ -173,8 +186,8 @@ def kill(pattern: str, batch: bool, force: bool, ignored: bool, large: bool, as_
     PATTERN is a branch, or such as 'auth-*'. What is committed stays on the branch; what is not is kept by
     `fleet salvage`.
     """
-    from fleet.app.agents import find, open_site
     from fleet.app.agents import kill as end
+    from fleet.app.sites import find, open_site
 
     site = open_site()
     found = find(site, pattern, batch=batch)
@@ -192,7 +205,9 @@ def kill(pattern: str, batch: bool, force: bool, ignored: bool, large: bool, as_
 
 
 def _ask(found: Sequence[Attempt]) -> None:
-    talk(f"this ends {len(found)} agent{'' if len(found) == 1 else 's'}, saves what each place holds, and removes it:")
+    whose = "this ends the agent, saves what its place holds, and removes that:"
+    several = f"this ends {len(found)} agents, saves what each place holds, and removes those:"
+    talk(several if len(found) > 1 else whose)
     for one in found:
         talk(f"  {clean(one.branch or '', 200)}  {clean(one.cwd, 500)}")
     if not sys.stdin.isatty():
@@ -313,7 +328,7 @@ def _print_ended(one: Ended | NotEnded) -> None:
         if one.problem.hint:
             talk(f"  next: {clean(one.problem.hint, 500)}")
         return
-    stays = f"  {one.commits} commit{'' if one.commits == 1 else 's'} stay on the branch" if one.commits else ""
+    stays = f"  {one.commits} commit{' stays' if one.commits == 1 else 's stay'} on the branch" if one.commits else ""
     kept = f"  uncommitted work: fleet salvage show {one.saved}" if one.saved else ""
     click.echo(click.style("ended      ", fg=GOOD) + clean(one.branch) + stays + kept)
 
@@ -322,18 +337,3 @@ def _print(lines: Sequence[str]) -> None:
     """What an agent's terminal shows: on a terminal without what that would obey, piped as it is."""
     for line in lines:
         click.echo(clean(line, 10_000) if sys.stdout.isatty() else line)
-
-
-def _follow(path: Path, goes_on: Callable[[], bool]) -> None:
-    """Print a task's transcript as it grows."""
-    from fleet.app.tasks import content
-    from fleet.cli.tasks import _pour
-
-    shown = 0
-    while True:
-        while piece := content(path, shown):
-            _pour(piece)
-            shown += len(piece)
-        if not goes_on():
-            return
-        time.sleep(AGAIN)

@@ -65,6 +65,9 @@ class PlaceKind(StrEnum):
     CLONE = "clone"
 
 
+FOREVER = 10 * 365 * 86400.0  # seconds: as good as no limit, and still a number that JSON knows
+
+
 class Verdict(StrEnum):
     """What an ending meant for the task."""
 

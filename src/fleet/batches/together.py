@@ -1,0 +1,27 @@
+"""Many things at once, and no more of them than a machine likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TypeVar
+
+AT_ONCE = 8
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def together(act: Callable[[T], R], many: Sequence[T], done: Callable[[R], None] = lambda result: None) -> list[R]:
+    """Do something with each of many, and say so as each is done; the results are in their order.
+
+    Whoever is interrupted begins with no other one.
+    """
+    with ThreadPoolExecutor(AT_ONCE) as hands:
+        begun = [hands.submit(act, one) for one in many]
+        try:
+            for each in as_completed(begun):
+                done(each.result())
+        except BaseException:
+            hands.shutdown(wait=False, cancel_futures=True)
+            raise
+        return [each.result() for each in begun]
