@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -417,6 +419,7 @@ def test_a_submodule_that_was_worked_in_comes_back_with_its_commits(
 def test_nothing_that_an_agent_planted_runs(main: Path, kind: PlaceKind, tmp_path: Path) -> None:
     place = make(main, kind)
     top, ran = place.path, tmp_path / "ran"
+    commit(top, {".gitattributes": "* filter=evil diff=evil merge=evil\n"})
     evil = tmp_path / "evil"
     evil.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
     evil.chmod(0o755)
@@ -429,20 +432,33 @@ def test_nothing_that_an_agent_planted_runs(main: Path, kind: PlaceKind, tmp_pat
                      "core.sshCommand", "uploadpack.packObjectsHook", "gpg.program"):  # fmt: skip
             git(repository, "config", name, str(evil))
         git(repository, "config", "core.hooksPath", str(tmp_path / "hooks"))
+        git(repository, "config", "filter.evil.required", "true")
     (tmp_path / "hooks").mkdir()
     for name in ("post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "post-rewrite"):
         (tmp_path / "hooks" / name).write_bytes(evil.read_bytes())
         (tmp_path / "hooks" / name).chmod(0o755)
-    (top / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
     (top / "a.txt").write_text("changed\n")
     (top / "inner/f").write_text("changed\n")
     ran.unlink(missing_ok=True)
-    assert places.condition(place).changed == 3
+    assert places.condition(place).changed == 2
     assert b"changed" in places.difference(place)
     saved = salvage.save(place, "x")
     places.remove(place, saved)
     assert salvage.show(find(main), "x").files
+    salvage.restore(find(main), "x", tmp_path / "back")
+    assert (tmp_path / "back/a.txt").read_text() == "changed\n"
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_command_that_an_agent_planted_for_a_submodule_does_not_run(
+    main: Path, kind: PlaceKind, tmp_path: Path
+) -> None:
+    with_submodule(main, tmp_path)
+    git(main, "config", "submodule.lib.update", f"!touch '{tmp_path}/ran'; :")
+    place = make(main, kind)
+    assert (place.path / "lib/code.txt").read_text() == "code\n"
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -615,3 +631,150 @@ def test_what_a_clone_borrows_is_not_thrown_away_under_it(main: Path) -> None:
     git(place.path, "fsck", "--connectivity-only")
     places.remove(place, salvage.save(place, "x"))
     assert git(main, "for-each-ref", "--format=%(refname)").split() == ["refs/fleet/salvage/x", "refs/heads/anew"]
+
+
+# strangers' words
+
+
+def plant_record(place: Place, **facts: object) -> None:
+    file = place.path.parent / ".places" / f"{place.path.name}.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | facts))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"repository": 5},
+        {"repository": "not/absolute"},
+        {"repository": "/a\0b"},
+        {"base": "--output=/tmp/written"},
+        {"branch": ["x"]},
+        {"branch": "a\0b"},
+        {"made": "yes"},
+        {"kind": "palace"},
+    ],
+    ids=str,
+)
+def test_a_record_that_an_agent_wrote_is_none_and_hides_no_other(main: Path, facts: dict[str, object]) -> None:
+    good, bad = make(main, branch="good"), make(main, branch="bad")
+    plant_record(bad, **facts)
+    assert places.known(good.path.parent) == [good]
+    assert places.project(bad.path) == find(main)
+
+
+def test_records_that_name_each_other_are_followed_once(main: Path) -> None:
+    one, other = make(main, CLONE, "one"), make(main, CLONE, "other")
+    plant_record(one, repository=str(other.path))
+    plant_record(other, repository=str(one.path))
+    assert find(one.path).top == other.path
+
+
+def plant_salvage(main: Path, body: str, facts: str = "") -> None:
+    blob = git_with(main, facts, "hash-object", "-w", "--stdin")
+    tree = git_with(main, f"100644 blob {blob}\tfacts.json\n", "mktree")
+    planted = git(main, "commit-tree", tree, "-m", "x", *(("-m", body) if body else ()))
+    git(main, "update-ref", "refs/fleet/salvage/a-planted-one", planted)
+
+
+def git_with(cwd: Path, text: str, *args: str) -> str:
+    return subprocess.run(
+        ["git", *args], cwd=cwd, check=True, capture_output=True, input=text, text=True
+    ).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("body", "facts"),
+    [
+        ('{"at": "soon"}', "{}"),
+        ("", ""),
+        ("[" * 100_000, "[" * 100_000),
+        ('{"base": "--output=x", "head": 5}', '{"odd": []}'),
+        ('{"path": null, "size": "x"}', '{"modes": {"files/x": "rw"}}'),
+        ('{"at": 1e400}', '{"gone": ["a\\u0000b"], "empty": ["\\ud800"]}'),
+    ],
+)
+def test_a_salvage_that_an_agent_wrote_is_in_nobodys_way(main: Path, tmp_path: Path, body: str, facts: str) -> None:
+    place = make(main)
+    (place.path / "new").write_text("new")
+    plant_salvage(main, body, facts)
+    saved = salvage.save(place, "x")
+    assert saved is not None
+    assert {one.name for one in salvage.all(find(main))} == {"a-planted-one", "x"}
+    assert [path for path, _ in salvage.show(find(main), "x").files] == ["new"]
+    for look in (
+        lambda: salvage.show(find(main), "a-planted-one"),
+        lambda: salvage.restore(find(main), "a-planted-one", tmp_path / "back"),
+    ):
+        with suppress(FleetError):
+            look()
+    salvage.drop(find(main), "a-planted-one")
+
+
+def test_restoring_through_a_link_and_a_path_with_dots_works(main: Path, tmp_path: Path) -> None:
+    place = make(main)
+    (place.path / "new").write_text("new")
+    places.remove(place, salvage.save(place, "x"))
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    salvage.restore(find(main), "x", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert ((tmp_path / "real/new").read_text(), (tmp_path / "real/a.txt").read_text()) == ("new", "one\n")
+    salvage.restore(find(main), "x", main / "../again")
+    assert (tmp_path / "again/new").read_text() == "new"
+
+
+def test_restoring_never_deletes_a_file_outside(main: Path, tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim/bashrc").write_text("precious")
+    (main / "agent.git").symlink_to(tmp_path / "victim")
+    commit(main, {})
+    place = make(main)
+    (place.path / ".git").unlink()
+    (place.path / ".git/bashrc").mkdir(parents=True)
+    (place.path / ".git/bashrc/x").write_text("hi")
+    places.remove(place, salvage.save(place, "x"))
+    salvage.restore(find(main), "x", tmp_path / "back")
+    assert (tmp_path / "victim/bashrc").read_text() == "precious"
+    assert (tmp_path / "back/agent.git/bashrc/x").read_text() == "hi"
+
+
+def test_a_restore_that_fails_leaves_nothing(main: Path, tmp_path: Path) -> None:
+    plant_salvage(main, json.dumps({"head": git(main, "rev-parse", "HEAD")}), '{"gone": ["../outside"]}')
+    (tmp_path / "empty").mkdir()
+    for to in (tmp_path / "back", tmp_path / "empty"):
+        with pytest.raises(FleetError, match="would lie outside"):
+            salvage.restore(find(main), "a-planted-one", to, "again")
+    assert not (tmp_path / "back").exists()
+    assert list((tmp_path / "empty").iterdir()) == []
+    assert git(main, "worktree", "list", "--porcelain").count("worktree ") == 1
+    assert git(main, "branch", "--list", "again") == ""
+
+
+# collecting
+
+
+def test_a_clone_is_collected_after_whoever_did_it_last_was_killed(main: Path) -> None:
+    place = make(main, CLONE)
+    commit(place.path, {"f": "1"})
+    places.collect(place)
+    plant_record(place, collected=None)  # it was not written down any more
+    tip = commit(place.path, {"f": "2"})
+    assert places.collect(place) == tip == git(main, "rev-parse", "feat/x")
+    assert git(main, "for-each-ref", "refs/fleet/incoming") == ""
+
+
+def test_what_somebody_else_committed_on_a_clones_branch_stays(main: Path) -> None:
+    place = make(main, CLONE)
+    commit(place.path, {"f": "1"})
+    places.collect(place)
+    git(main, "checkout", "-q", "feat/x")
+    theirs = commit(main, {"theirs": "theirs"})
+    commit(place.path, {"f": "2"})
+    with pytest.raises(FleetError, match="was moved in"):
+        places.collect(place)
+    assert git(main, "rev-parse", "feat/x") == theirs
+    assert git(main, "for-each-ref", "refs/fleet/incoming") == ""
+
+
+def test_the_root_of_all_directories_is_no_place() -> None:
+    assert places.record.read(Path("/")) is None

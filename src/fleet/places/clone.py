@@ -18,6 +18,7 @@ from fleet.places.record import Record
 # What decides how files are checked out, and who commits: a clone takes it over from the repository's own config.
 TAKEN = ("core.autocrlf", "core.eol", "core.sparsecheckout", "core.sparsecheckoutcone", "core.ignorecase")
 SCOPES = ("local", "worktree")
+INCOMING = "refs/fleet/incoming/collected/"
 TAKEN_PARTS = ("filter.", "user.", "lfs.", "submodule.")
 
 
@@ -44,12 +45,17 @@ def add(project: Project, wanted: Record, path: Path) -> None:
 
 def let_go(project: Project, path: Path) -> None:
     """Nobody borrows any more what a clone at this path began from."""
-    repository.ask(project.common, "update-ref", "-d", _borrowed(path))
+    for left in (_borrowed(path), f"{INCOMING}{_known(path)}"):
+        repository.ask(project.common, "update-ref", "-d", left)
 
 
 def _borrowed(path: Path) -> str:
     """The ref that keeps what a clone began from: without it, git may throw away in time what the clone needs."""
-    return f"refs/fleet/borrowed/{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
+    return f"refs/fleet/borrowed/{_known(path)}"
+
+
+def _known(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
 def _settings(project: Project) -> list[str]:
@@ -66,30 +72,50 @@ def _sparse(project: Project, own: Path) -> None:
         files.write(own / "info/sparse-checkout", patterns)
 
 
+class NotCollected(FleetError):
+    """The commits of a clone are where they were; saving it keeps them all the same."""
+
+
 def collect(place: Place) -> str | None:
     """Bring a clone's branch into the main repository, as from a stranger; the commit it is at, None without one.
 
     The branch may have been rewritten in the clone. In the main repository it is only replaced when nobody else moved
-    it since it was collected last.
+    it since it was collected last, or when nothing is lost by it.
     """
-    said = record.read(place.path)
-    if said is None or place.branch is None:
-        raise FleetError(f"{place.path} is not a place that fleet made", hint="fleet list")
-    found = git.find(place.path)
-    if found is None or found.top != place.path or found.own != place.path / ".git":
-        raise FleetError(f"{place.path} is no clone any more", hint=f"ls -la {place.path}")
-    project, name = origin(place), f"refs/heads/{place.branch}"
-    tip, ours = repository.ref(found.common, name), repository.ref(project.common, name)
-    if tip is None or tip == ours:
+    with record.alone(place.path):
+        said = record.read(place.path)
+        if said is None or place.branch is None:
+            raise NotCollected(f"{place.path} is not a place that fleet made", hint="fleet list")
+        found = git.find(place.path)
+        if found is None or found.top != place.path or found.own != place.path / ".git":
+            raise NotCollected(f"{place.path} is no clone any more", hint=f"ls -la {place.path}")
+        project, name = origin(place), f"refs/heads/{place.branch}"
+        tip, ours = repository.ref(found.common, name), repository.ref(project.common, name)
+        if tip is not None and tip != ours:
+            _take_over(project, place, tip, ours, free=ours in (None, said.base, said.collected))
+            record.write(place.path, replace(said, collected=tip))
         return tip
-    if ours not in (None, said.base, said.collected):
-        raise FleetError(
-            f"the branch {clean(place.branch)} was moved in {clean(str(project.top))} since it was last collected",
-            hint=f"git fetch {place.path} {clean(place.branch)}",
+
+
+def _take_over(project: Project, place: Place, tip: str, ours: str | None, *, free: bool) -> None:
+    """Set the branch to what came from the clone, if it is still where it was seen."""
+    incoming = f"{INCOMING}{_known(place.path)}"
+    fetch(project, place.path, {tip: incoming})
+    try:
+        if not free:
+            done = repository.ask(project.common, "merge-base", "--is-ancestor", ours or "", tip)
+            free = done.code == 0
+        if free:
+            name = f"refs/heads/{place.branch}"
+            free = not repository.ask(project.common, "update-ref", name, tip, ours or "0" * len(tip)).code
+    finally:
+        repository.ask(project.common, "update-ref", "-d", incoming)
+    if not free:
+        branch = clean(place.branch or "")
+        raise NotCollected(
+            f"the branch {branch} was moved in {clean(str(project.top))} since it was last collected",
+            hint=f"git fetch {place.path} {branch}",
         )
-    fetch(project, place.path, {tip: name})
-    record.write(place.path, replace(said, collected=tip))
-    return tip
 
 
 def fetch(project: Project, top: Path, wanted: dict[str, str]) -> None:

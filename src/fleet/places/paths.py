@@ -45,12 +45,11 @@ class Project:
 def project(cwd: Path) -> Project | None:
     """The main repository of a directory anywhere in it, in one of its worktrees, or in a clone that is a place."""
     found = git.find(cwd.resolve())
-    if found is None:
-        return _bare(cwd.resolve())
-    origin = record.origin(found.top)
-    if origin is not None and origin != found.top:
-        return project(origin)
-    return Project(_main(found), found.common.resolve())
+    origin = record.origin(found.top) if found is not None else None
+    if origin is not None:  # followed once: what it leads to is no place
+        cwd = origin
+        found = git.find(cwd.resolve())
+    return _bare(cwd.resolve()) if found is None else Project(_main(found), found.common.resolve())
 
 
 def origin(place: Place) -> Project:

@@ -10,9 +10,12 @@ from dataclasses import asdict, dataclass
 from glob import escape
 from pathlib import Path
 
+import msgspec
+
 from fleet.core import FleetError, Unavailable
 from fleet.core.work import PlaceKind
 from fleet.host import files, locks, repository
+from fleet.host.git import COMMIT
 from fleet.places.base import Place
 
 FOLDER = ".places"
@@ -36,13 +39,26 @@ class Record:
 
 
 def read(path: Path) -> Record | None:
-    """What is written down of the place at a path; None when nothing is."""
+    """What is written down of the place at a path; None when nothing is, or what fleet would not write."""
+    if path.name in ("", "..") or "\0" in path.name:
+        return None
     try:
         content = files.read(_file(path))
-        said = None if content is None else json.loads(content)
-        return None if said is None else Record(**said | {"kind": PlaceKind(said["kind"])})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        said = None if content is None else msgspec.convert(json.loads(content), Record)
+    except (OSError, ValueError, RecursionError, msgspec.ValidationError):
         return None
+    return said if said is not None and _is_sound(said) else None
+
+
+def _is_sound(said: Record) -> bool:
+    """Whether it may be given to git. It stands where an agent can write."""
+    commits = [said.base] if said.collected is None else [said.base, said.collected]
+    words = said.branch, said.repository
+    return (
+        all(COMMIT.match(one) for one in commits)
+        and not any("\0" in word for word in words)
+        and os.path.isabs(said.repository)
+    )
 
 
 def write(path: Path, record: Record) -> None:

@@ -33,12 +33,15 @@ def _fill(project: Project, path: Path, modules: Path) -> list[str]:
 
 
 def _update(path: Path, name: str, where: str, ours: Path) -> bool:
-    """Clone one from the copy that is there; it keeps the address that it has in .gitmodules."""
+    """Clone one from the copy that is there; it keeps the address that it has in .gitmodules.
+
+    It is checked out, whatever the config says: that can name a command, and an agent can have written it.
+    """
     own = path / ".git"
     at = own if own.is_dir() else Path(own.read_text().strip().removeprefix("gitdir: "))
     done = repository.ask(
         at, f"--work-tree={path}", "-c", "protocol.file.allow=always", "-c", f"submodule.{name}.url={ours}",
-        "-c", "core.hooksPath=/dev/null", "submodule", "--quiet", "update", "--init", "--reference", str(ours),
-        "--", where, cwd=path,
+        "-c", "core.hooksPath=/dev/null", "submodule", "--quiet", "update", "--init", "--checkout",
+        "--reference", str(ours), "--", where, cwd=path,
     )  # fmt: skip
     return done.code == 0

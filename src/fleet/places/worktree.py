@@ -10,6 +10,7 @@ from pathlib import Path
 from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.host import repository
+from fleet.host.run import Ran
 from fleet.places import submodules
 from fleet.places.paths import Project
 from fleet.places.record import Record
@@ -21,16 +22,29 @@ TRIES, TRY_AGAIN = 20, 0.05
 
 def add(project: Project, wanted: Record, path: Path) -> None:
     """Check the branch out at the path; no hook runs, and no upstream is set."""
-    for _ in range(TRIES):
-        there = repository.ref(project.common, f"refs/heads/{wanted.branch}") is not None
-        what = (str(path), wanted.branch) if there else ("--no-track", "-b", wanted.branch, str(path), wanted.base)
-        done = repository.ask(project.common, "worktree", "add", "--quiet", *what)
-        if not done.code or not HALF_MADE.search(done.said):
-            break
-        time.sleep(TRY_AGAIN)
+    there = repository.ref(project.common, f"refs/heads/{wanted.branch}") is not None
+    what = (str(path), wanted.branch) if there else ("--no-track", "-b", wanted.branch, str(path), wanted.base)
+    done = _add(project, *what)
     if done.code:
         raise _explained(repository.refused(done, f"no worktree can be made at {path}"), wanted.branch)
     submodules.fill(project, path)
+
+
+def add_bare(project: Project, path: Path, commit: str, branch: str | None, what: str) -> None:
+    """A worktree on a new branch, or on none, with nothing checked out."""
+    where = ("-b", branch) if branch else ("--detach",)
+    done = _add(project, "--no-checkout", *where, "--", str(path), commit)
+    if done.code:
+        raise repository.refused(done, what)
+
+
+def _add(project: Project, *args: str) -> Ran:
+    for _ in range(TRIES):
+        done = repository.ask(project.common, "worktree", "add", "--quiet", *args)
+        if not done.code or not HALF_MADE.search(done.said):
+            break
+        time.sleep(TRY_AGAIN)
+    return done
 
 
 def _explained(problem: FleetError, branch: str) -> FleetError:

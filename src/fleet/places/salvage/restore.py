@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -12,10 +11,12 @@ from pathlib import Path
 from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.host import repository
+from fleet.places import worktree
 from fleet.places.paths import Project, check_branch
-from fleet.places.salvage.kept import Kept, find
+from fleet.places.salvage.kept import Facts, Kept, facts_of, find
 
 FILES, MODULES = b"files/", b"git/modules/"
+SCOPES = ("local", "worktree")
 GITDIR = re.compile(r"gitdir: .*/modules/(.+)")
 
 
@@ -27,23 +28,41 @@ class _Item:
 
 
 def restore(project: Project, name: str, to: Path, branch: str | None = None) -> Kept:
-    """Bring a salvage back in a new directory, on a new branch or on none; nothing that is there is written over."""
+    """Bring a salvage back in a new directory, on a new branch or on none; nothing that is there is written over.
+
+    When that fails, nothing is left of it.
+    """
     kept = find(project, name)
-    if os.path.lexists(to) and (not to.is_dir() or any(to.iterdir())):
+    to = to.resolve()
+    there = to.is_dir()
+    if os.path.lexists(to) and (not there or any(to.iterdir())):
         raise FleetError(f"{clean(str(to))} is there already, and is not written over", hint="give another directory")
-    where = ("-b", check_branch(branch)) if branch else ("--detach",)
-    head = kept.head or _nothing(project)
     what = f"{kept.name} cannot be restored"
-    argv = ("worktree", "add", "--quiet", "--no-checkout", *where, "--", str(to), head)
-    repository.do(project.common, *argv, what=what)
-    own = next(own for own, at, _ in repository.linked(project.common) if at.resolve() == to.resolve())
+    head = kept.head or _nothing(project)
+    worktree.add_bare(project, to, head, check_branch(branch) if branch else None, what)
+    try:
+        _fill(project, kept, to, what)
+    except BaseException as problem:
+        repository.remove_tree(to)
+        worktree.forget(project.common, to)
+        if branch:
+            repository.ask(project.common, "update-ref", "-d", f"refs/heads/{branch}", head)
+        if there:
+            to.mkdir()
+        if isinstance(problem, OSError):
+            raise FleetError(f"{what}: {problem.strerror}: {clean(str(problem.filename))}") from problem
+        raise
+    return kept
+
+
+def _fill(project: Project, kept: Kept, to: Path, what: str) -> None:
+    facts = facts_of(project, kept)
+    own = next(own for own, at, _ in repository.linked(project.common) if at.resolve() == to)
     items = list(_items(project, kept.commit))
-    _index(own, to, items, what)
-    put = _files(project, items, to, own)
-    for marker in put:
+    _index(project, own, to, items, what)
+    for marker in _files(project, items, facts, to, own):
         if marker.name == ".git" and marker.is_file() and not marker.is_symlink():
             _reconnect(own, marker)
-    return kept
 
 
 def _nothing(project: Project) -> str:
@@ -66,31 +85,43 @@ def _items(project: Project, commit: str) -> Iterator[_Item]:
             yield _Item(mode, blob, path)
 
 
-def _index(own: Path, to: Path, items: list[_Item], what: str) -> None:
-    """The index as it was, and its files checked out with the filters of the user's own."""
+def _index(project: Project, own: Path, to: Path, items: list[_Item], what: str) -> None:
+    """The index as it was, and its files checked out; no filter runs that an agent could have set."""
     lines = []
     for item in items:
         folder, _, path = item.path.partition(b"/")
         if folder == b"staged" or folder.startswith(b"staged-"):
             stage = folder.removeprefix(b"staged").removeprefix(b"-") or b"0"
             lines.append(b"%s %s %s\t%s\0" % (item.mode.encode(), item.blob.encode(), stage, path))
-    tree = f"--work-tree={to}"
+    tree, unfiltered = f"--work-tree={to}", _unfiltered(own)
     for args, stdin in (
         (("update-index", "-z", "--index-info"), b"".join(lines)),
         (("checkout-index", "--all", "--quiet", "--force"), b""),
         (("update-index", "-q", "--refresh"), b""),
     ):
-        done = repository.ask(own, tree, *args, stdin=stdin, cwd=to)
+        done = repository.ask(own, *unfiltered, tree, *args, stdin=stdin, cwd=to)
         if done.code and args[0] != "checkout-index" and "--refresh" not in args:
             raise repository.refused(done, what)
 
 
-def _files(project: Project, items: list[_Item], to: Path, own: Path) -> list[Path]:
+def _unfiltered(own: Path) -> list[str]:
+    """Options that put each filter of the repository's own config, which agents share, back to what the user's says."""
+    done = repository.ask(own, "config", "--list", "--show-scope", "-z")
+    words = done.out.decode(errors="surrogateescape").split("\0")
+    users, planted = {}, []
+    for scope, entry in zip(words[::2], words[1::2], strict=False):
+        name, _, value = entry.partition("\n")
+        if name.startswith("filter.") and scope in SCOPES:
+            planted.append(name)
+        elif name.startswith("filter."):
+            users[name] = value
+    return [word for name in planted for word in ("-c", f"{name}={users.get(name, '')}")]
+
+
+def _files(project: Project, items: list[_Item], facts: Facts, to: Path, own: Path) -> list[Path]:
     """The files that differed from the index, byte for byte and with their modes; and the submodules' repositories."""
-    known = {item.path: item for item in items}
-    facts = json.loads(b"".join(repository.blob(project.common, known[b"facts.json"].blob)))
-    odd = {b"odd/" + number.encode(): os.fsencode(path) for number, path in facts["odd"].items()}
-    for path in facts["gone"]:
+    odd = {b"odd/" + os.fsencode(number): os.fsencode(path) for number, path in facts.odd.items()}
+    for path in facts.gone:
         _inside(to, os.fsencode(path)).unlink(missing_ok=True)
     put = []
     for item in items:
@@ -98,9 +129,9 @@ def _files(project: Project, items: list[_Item], to: Path, own: Path) -> list[Pa
         for folder, under in ((FILES, to), (MODULES, own / "modules")):
             if name.startswith(folder):
                 at = _inside(under, name.removeprefix(folder))
-                _put(project, item, at, facts["modes"].get(os.fsdecode(name)))
+                _put(project, item, at, facts.modes.get(os.fsdecode(name)))
                 put.append(at)
-    for path in facts["empty"]:
+    for path in facts.empty:
         _inside(to, os.fsencode(path)).mkdir(parents=True, exist_ok=True)
     return put
 
@@ -125,7 +156,7 @@ def _inside(to: Path, path: bytes) -> Path:
     at = Path(os.path.normpath(to / os.fsdecode(path)))
     if not at.is_relative_to(to) or at == to or at == to / ".git":
         raise FleetError(f"the salvage has a file that would lie outside: {clean(os.fsdecode(path))}")
-    for parent in at.relative_to(to).parents:
+    for parent in reversed(at.relative_to(to).parents[:-1]):  # from the top on: below a link, others' files stand
         if (to / parent).is_symlink() or (to / parent).is_file():
             (to / parent).unlink()
     return at
