@@ -71,7 +71,7 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
         context_limit=context[0],
         context_from=context[1],
         asked_before=asked.how_many(house, attempt.task),
-        remarks=len(remarks.read(house.home, attempt.task)),
+        remarks=remarks.last(house.home, attempt.task),
         spec=spec,
     )
     used_up = overspent(prepared, spent(house.earlier(attempt)))

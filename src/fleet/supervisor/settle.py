@@ -55,7 +55,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
 
 def has_more(house: House, attempt: Attempt) -> bool:
     """Whether a person has said something to the agent that it was not told yet."""
-    return len(remarks.read(house.home, attempt.task)) > attempt.remarks
+    return remarks.last(house.home, attempt.task) > attempt.remarks
 
 
 def _believed(house: House, attempt: Attempt, receipt: Receipt | None) -> Process:
