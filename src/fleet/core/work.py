@@ -165,7 +165,8 @@ class Attempt:
     own_coder: bool = False  # the task itself asked for it
     own_model: bool = False
     branch: str | None = None
-    base: str | None = None
+    base: str | None = None  # the commit that its work is compared with: where its branch left the others
+    began_at: str | None = None  # the commit that it found: what stood there before is not its work
     started: float | None = None
     ended: float | None = None
     ending: Ending | None = None
