@@ -293,6 +293,25 @@ def test_a_branch_without_commits_goes_and_one_that_was_there_stays(yard: Yard) 
     assert "on no branch" in commits
 
 
+def test_what_stood_on_a_branch_before_is_not_the_agents_work(yard: Yard) -> None:
+    """It is compared with where the branch left the others; what the agent did begins where the agent began."""
+    yard.git("checkout", "-qb", "begun")
+    (yard.project / "earlier.txt").write_text("by a person\n")
+    yard.git("add", "-A")
+    yard.git("commit", "-qm", "by a person")
+    yard.git("checkout", "-q", "-")
+    idle, busy = yard.create("begun", "hello"), yard.create("new", "write a.txt x\ncommit mine")
+    assert [yard.rows()[name]["ahead"] for name in ("begun", "new")] == [1, 1]
+    assert "earlier.txt" in yard.ok("diff", "begun").out
+    assert [yard.kill(name)[0]["commits"] for name in ("begun", "new")] == [0, 1]
+    assert yard.receipt(idle["task"])["result"]["commits"] == []
+    assert [one["subject"] for one in yard.receipt(busy["task"])["result"]["commits"]] == ["mine"]
+    again = yard.create("new", "write b.txt x\ncommit more")
+    assert yard.rows()["new"]["ahead"] == 2
+    yard.kill("new")
+    assert [one["subject"] for one in yard.receipt(again["task"])["result"]["commits"]] == ["more"]
+
+
 def test_of_three_shells_that_end_one_agent_one_does_and_the_place_is_saved_once(yard: Yard) -> None:
     made = yard.create("once", "write a.txt x")
     ran = at_once(yard, [("kill", "--force", "once")] * 3)

@@ -161,7 +161,8 @@ def _title(wanted: Wanted) -> str:
 def _placed(site: Site, wanted: Wanted, attempt: Attempt) -> Attempt:
     """The attempt in its place."""
     place = places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd))
-    placed = replace(attempt, base=place.base, cwd=str(place.path))
+    began_at = places.prepare(place.path).base
+    placed = replace(attempt, base=place.base, began_at=began_at, cwd=str(place.path))
     site.house.ledger.save(placed)
     return placed
 
@@ -174,7 +175,7 @@ def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> tupl
     )
     artifacts = files.private_dir(house.artifacts(attempt.task))
     untouched = not found.files and not found.commands
-    before = Snapshot(attempt.base, {}, {}) if untouched else look(place.path, artifacts)
+    before = Snapshot(attempt.began_at, {}, {}) if untouched else look(place.path, artifacts)
     save(site.directory(attempt) / "before.json", before)
     return replace(attempt, variables=dict(found.env)), found.warnings
 

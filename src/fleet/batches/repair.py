@@ -119,7 +119,11 @@ def _first(task: str) -> Attempt:
 
 
 def _ports(site: Site) -> list[Mended]:
-    living = {attempt.id for attempt in (*site.house.ledger.talked_to(), *site.house.ledger.unsettled())}
+    ledger = site.house.ledger
+
+    def living() -> set[str]:
+        return {attempt.id for attempt in (*ledger.talked_to(), *ledger.unsettled())}
+
     return [
         Mended(f"the ports of {gone} belonged to nobody", "freed them")
         for gone in ports.forget(site.house.home, living)

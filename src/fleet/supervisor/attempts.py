@@ -23,7 +23,7 @@ from fleet.supervisor.place import Slow
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
 from fleet.supervisor.result import add_check, bring_back, look_at, nothing, write_receipt
-from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
+from fleet.supervisor.settle import decide, has_more, publish, put_back, release, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import check
 
@@ -164,6 +164,8 @@ class Attempts:
                 tell(self._house, attempt)
         if receipt is not None:
             publish(self._house, replace(receipt, attempt=attempt))
+        else:
+            release(self._house, attempt)
         facts: dict[str, Any] = {"ending": attempt.ending, "verdict": attempt.verdict, "cause": attempt.cause}
         note(self._house, attempt, "settled", **facts)
         again = attempt.retry_after or None

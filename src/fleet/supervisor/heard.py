@@ -17,13 +17,14 @@ from fleet.host import files, locks
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import Spent, overspent
 from fleet.supervisor.notes import note_events
-from fleet.supervisor.transcript import fold
+from fleet.supervisor.transcript import Transcript, fold
 
 SIGNALS = "signals.jsonl"
 HEARD = "heard.lock"  # held by whoever writes down what is known of an attempt that people talk to
 LONGEST = 1024 * 1024  # of what was told long ago, nobody asks
 LATELY = 64 * 1024
-PIECE = 8 * 1024 * 1024
+MOST_RECORDS = 16  # an agent that names more is not followed into all of them
+MOST_READ = 256 * 1024 * 1024  # of one record at one look: it may have no end
 
 
 def talker(find_coder: Callable[[str, Runtime], Coder], runtime: Runtime, attempt: Attempt) -> Talker | None:
@@ -72,30 +73,32 @@ def catch_up(house: House, attempt: Attempt) -> Attempt:
     how = talker(house.find_coder, house.runtime, attempt)
     told = signals(house.attempt_directory(attempt), how)
     sessions = [signal.session for signal in told if signal.session]
-    transcripts = [signal.transcript for signal in told if signal.transcript]
+    transcripts = dict.fromkeys(signal.transcript for signal in reversed(told) if signal.transcript)
     if how is None or not told:
         return attempt
     known = replace(attempt, session=sessions[-1] if sessions else attempt.session, last_event=told[-1].at)
-    if transcripts:
-        known = _read_on(house, known, how, Path(transcripts[-1]))
+    for transcript in reversed(list(transcripts)[:MOST_RECORDS]):
+        known = _read_on(house, known, how, transcript)
     if known != attempt:
         house.ledger.save(known)
     return known
 
 
-def _read_on(house: House, attempt: Attempt, how: Talker, transcript: Path) -> Attempt:
-    """Take up the agent's record where it was left. It is the agent's file: a line that makes no sense says nothing."""
-    piece = files.read_from(transcript, attempt.offset, PIECE) or b""
-    whole = piece[: piece.rfind(b"\n") + 1]
-    events, offset = [], attempt.offset
-    for line in whole.splitlines(keepends=True):
-        offset += len(line)
-        events += [(event, offset) for event in how.recall(line.rstrip())]
-    for event, _ in events:
-        attempt = fold(attempt, event)
-    if events:
-        note_events(house, attempt, events)
-    return replace(attempt, events=attempt.events + len(events), offset=offset)
+def _read_on(house: House, attempt: Attempt, how: Talker, transcript: str) -> Attempt:
+    """Take up one of the agent's records where it was left: each is counted from its own beginning, and once.
+
+    It is the agent's file: a line that makes no sense says nothing.
+    """
+    with Transcript(Path(transcript), attempt.recalled.get(transcript, 0)) as source:
+        for piece in source.lines(most=MOST_READ):
+            events = [(event, offset) for line, offset in piece for event in how.recall(line.rstrip())]
+            if events:
+                note_events(house, attempt, events, transcript)
+            for event, _ in events:
+                attempt = fold(attempt, event)
+            attempt = replace(attempt, events=attempt.events + len(events))
+        others = [(name, offset) for name, offset in attempt.recalled.items() if name != transcript]
+        return replace(attempt, recalled=dict([*others[1 - MOST_RECORDS :], (transcript, source.offset)]))
 
 
 def watch(house: House) -> None:

@@ -35,7 +35,7 @@ def bring_back(house: House, attempt: Attempt) -> None:
 def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
     """What the agent left in its place."""
     seen = load_snapshot(house.attempt_directory(attempt) / "before.json") or Snapshot(None, None, None)
-    before = replace(seen, head=attempt.base)  # the ledger's word, since an agent can write to the directory
+    before = replace(seen, head=_began_at(attempt))  # the ledger's word, since an agent can write to the directory
     cwd = Path(attempt.cwd)
     return replace(examine(cwd, before, look(cwd, house.artifacts(attempt.task))), shared=neighbours)
 
@@ -59,7 +59,11 @@ def add_check(house: House, attempt: Attempt, checked: Check) -> None:
 
 def nothing(attempt: Attempt) -> Result:
     """The result of an attempt that nobody could look at."""
-    return Result(attempt.base, attempt.base, [], [], None, None)
+    return Result(_began_at(attempt), _began_at(attempt), [], [], None, None)
+
+
+def _began_at(attempt: Attempt) -> str | None:
+    return attempt.began_at or attempt.base  # an older fleet has written down the one only
 
 
 def process_of(attempt: Attempt, directory: Path) -> Process:

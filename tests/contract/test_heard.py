@@ -1,0 +1,131 @@
+"""What an agent in a terminal keeps of itself, read as it grows; with a real ledger and real files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fleet.coders.known import find_coder
+from fleet.coders.told import noted
+from fleet.config.runtime import Live
+from fleet.core.work import Attempt
+from fleet.evidence.ledger import Ledger
+from fleet.host import files
+from fleet.supervisor import heard, transcript
+from fleet.supervisor.house import House
+from fleet.supervisor.log import Log
+from fleet.supervisor.notes import note
+from fleet.tracker.local import Local
+
+FIRST = Attempt("", "t1", 0, "claude", None, "/", "me", 1.0, interactive=True)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    home = files.private_dir(tmp_path / "home")
+    return House(home, Local(home), Ledger(home), Live(home / "runtime.toml"), find_coder, Log(home), "me")
+
+
+@pytest.fixture
+def attempt(house: House) -> Attempt:
+    begun = house.ledger.begin(FIRST)
+    files.private_dir(house.attempt_directory(begun))
+    return begun
+
+
+@pytest.fixture
+def begins(house: House, attempt: Attempt, tmp_path: Path) -> Callable[[str], Path]:
+    """The agent tells that it writes into this file from now on."""
+
+    def tell(name: str) -> Path:
+        path = tmp_path / name
+        told = {"hook_event_name": "SessionStart", "session_id": name, "transcript_path": str(path)}
+        with (house.attempt_directory(attempt) / heard.SIGNALS).open("ab") as signals:
+            signals.write(noted(told) + b"\n")
+        return path
+
+    return tell
+
+
+def spends(path: Path, *requests: tuple[str, int]) -> None:
+    """The agent writes down what requests used."""
+    for name, tokens in requests:
+        usage = {"input_tokens": tokens, "output_tokens": 0}
+        message = {"id": name, "role": "assistant", "model": "m", "content": [], "usage": usage}
+        with path.open("ab") as file:
+            file.write(json.dumps({"type": "assistant", "message": message}).encode() + b"\n")
+
+
+def noted_usage(house: House) -> list[int]:
+    events = [json.loads(line) for line in (house.task_directory("t1") / "events.jsonl").read_text().splitlines()]
+    assert [one["id"] for one in events] == list(range(1, len(events) + 1))
+    return [one["usage"]["prompt"] for one in events if one["kind"] == "usage"]
+
+
+def test_each_transcript_is_read_from_its_own_beginning_and_once(
+    house: House, attempt: Attempt, begins: Callable[[str], Path]
+) -> None:
+    first = begins("a.jsonl")
+    spends(first, ("a1", 1), ("a2", 10), ("a3", 100))
+    attempt = heard.catch_up(house, attempt)
+    assert attempt.tokens == 111
+    spends(first, ("a4", 1000))  # nobody looks before the next one begins
+    second = begins("b.jsonl")
+    spends(second, ("b1", 10_000))
+    attempt = heard.catch_up(house, attempt)
+    assert (attempt.tokens, attempt.session) == (11_111, "b.jsonl")
+    spends(begins("a.jsonl"), ("a5", 100_000))  # gone back to
+    spends(second, ("b2", 1_000_000))
+    attempt = heard.catch_up(house, attempt)
+    assert attempt.tokens == 1_111_111
+    assert heard.catch_up(house, attempt) == attempt == house.ledger.get(attempt.id)
+    assert sorted(noted_usage(house)) == [1, 10, 100, 1000, 10_000, 100_000, 1_000_000]
+
+
+def test_a_crash_before_the_ledger_knew_writes_nothing_down_twice(
+    house: House, attempt: Attempt, begins: Callable[[str], Path]
+) -> None:
+    path = begins("a.jsonl")
+    spends(path, ("a1", 1), ("a2", 10))
+    heard.catch_up(house, attempt)
+    note(house, attempt, "prompt_taken", text="said in between")
+    house.ledger.save(attempt)  # as it was
+    spends(path, ("a3", 100))
+    assert heard.catch_up(house, attempt).tokens == 111
+    assert noted_usage(house) == [1, 10, 100]
+
+
+def test_a_line_without_measure_is_skipped_and_what_comes_after_it_counts(
+    house: House, attempt: Attempt, begins: Callable[[str], Path]
+) -> None:
+    path = begins("a.jsonl")
+    spends(path, ("a1", 1))
+    size = transcript.LONGEST + 3 * transcript.CHUNK
+    with path.open("ab") as file:
+        file.write(b'{"picture": "' + b"x" * size)
+    attempt = heard.catch_up(house, attempt)
+    assert attempt.tokens == 1
+    with path.open("ab") as file:  # its end is the end of that line, and nothing of its own
+        file.write(b"x" * size)
+    attempt = heard.catch_up(house, attempt)
+    assert attempt.recalled[str(path)] > size
+    with path.open("ab") as file:
+        file.write(b'"}\n')
+    spends(path, ("a2", 10))
+    attempt = heard.catch_up(house, attempt)
+    assert (attempt.tokens, attempt.recalled) == (11, {str(path): path.stat().st_size})
+
+
+def test_everything_that_is_there_is_read_at_one_look(
+    house: House, attempt: Attempt, begins: Callable[[str], Path]
+) -> None:
+    path = begins("a.jsonl")
+    filler = (json.dumps({"type": "other", "text": "x" * 100_000}) + "\n").encode()
+    path.write_bytes(filler * 90)
+    spends(path, ("a1", 7))
+    assert path.stat().st_size > transcript.LONGEST
+    assert heard.catch_up(house, replace(attempt, tokens=None)).tokens == 7
