@@ -63,8 +63,8 @@ def remark(site: Site, name: str, text: str) -> Said:
         return Said(who, attempt.id, False, f"{attempt.coder} cannot be told anything while it works")
     number = remarks.add(house.home, attempt.task, text)
     now = house.ledger.get(attempt.id)
-    if now.verdict is not None and attempt.verdict is None and number > now.remarks and now.ending is not Ending.TOLD:
-        remarks.drop(house.home, attempt.task, number)
+    late = now.verdict is not None and attempt.verdict is None and now.ending is not Ending.TOLD
+    if late and remarks.drop(house.home, attempt.task, number):
         return Said(who, attempt.id, False, f"its agent has just ended: {now.cause}")
     return Said(who, attempt.id, None, "it is told at its next turn", kept=True)
 
@@ -80,7 +80,7 @@ def _remark_early(site: Site, name: str, text: str, nobody: NotFound) -> Said:
         return Said(task.id, "", False, f"it is closed; open it again: fleet retry {task.id}")
     number = remarks.add(house.home, task.id, text)
     begun = house.ledger.of(task.id)
-    if begun and not house.find_coder(begun[-1].coder, house.runtime).can.resume:
-        remarks.drop(house.home, task.id, number)
+    deaf = bool(begun) and not house.find_coder(begun[-1].coder, house.runtime).can.resume
+    if deaf and remarks.drop(house.home, task.id, number):
         return Said(task.id, begun[-1].id, False, f"{begun[-1].coder} has just begun, and cannot be told anything now")
     return Said(task.id, "", None, "it is told when it begins", kept=True)

@@ -39,10 +39,12 @@ def read(home: Path, task: str, *, after: int = 0, to: int = NO_END) -> list[str
 
 def last(home: Path, task: str) -> int:
     """The number of the last remark about a task, or 0. Whoever asks acts on it: from now on these remarks stay."""
+    with database.reading(database.path(home), SCHEMA) as db:
+        if not db.execute(LAST, {"task": task}).fetchone()[0]:
+            return 0  # as for nearly every task: nobody waits for the right to write
     with database.changing(database.path(home), SCHEMA) as db:
         number = int(db.execute(LAST, {"task": task}).fetchone()[0])
-        if number:
-            db.execute(HEAR, {"task": task, "number": number})
+        db.execute(HEAR, {"task": task, "number": number})
     return number
 
 
