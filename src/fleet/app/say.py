@@ -9,6 +9,7 @@ from fleet.app.sites import find, find_any
 from fleet.batches.prompt import give
 from fleet.batches.site import Site
 from fleet.batches.together import together
+from fleet.coders.base import Job, checked
 from fleet.core import BadConfig, NotFound
 from fleet.core.task import Status
 from fleet.core.work import Ending
@@ -31,6 +32,7 @@ def say(site: Site, whom: str, text: str, *, batch: bool) -> list[Said]:
     """Say something to an agent, or to several at once: in their terminals, or at the next turn of a queued task's."""
     if not text.strip():
         raise BadConfig("the prompt is empty", hint='fleet prompt BRANCH "what to do"')
+    checked(Job(text, site.project.top))
     try:
         attempts = find(site, whom, batch=batch)
     except NotFound:
