@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -15,7 +17,10 @@ import pytest
 from fleet import places
 from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.work import PlaceKind
+from fleet.core.workspace import Workspace
+from fleet.host.repository import remove_tree
 from fleet.places import Place, Project, salvage
+from fleet.places.furnish import furnish
 
 WORKTREE, CLONE = PlaceKind.WORKTREE, PlaceKind.CLONE
 KINDS = [WORKTREE, CLONE]
@@ -610,15 +615,65 @@ def test_an_agent_that_removes_its_git_loses_nothing(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_must_not_get_into_git_is_neither_saved_nor_in_the_way(main: Path, kind: PlaceKind) -> None:
+    """What was furnished is known by the place's record, whatever the project's fleet.yaml says by then."""
     place = make(main, kind)
-    (place.path / ".env").write_text("SECRET=1")
-    secret = (".env",)
-    assert salvage.save(place, "x", without=secret) is None
+    (main / ".env").write_text("SECRET=1")
+    wanted = Workspace(credential_files=(".env",), env={"A": "SECRET"}, env_file="conf/.env.local")
+    furnish(place.path, main, wanted, {}, environment={}, quick=True, log=main.parent / "log", hear=lambda line: None)
+    assert salvage.save(place, "x", ignored=True) is None
     (place.path / "new").write_text("new")
-    saved = salvage.save(place, "x", ignored=True, without=secret)
-    places.remove(place, saved, secret)
+    saved = salvage.save(place, "x", ignored=True)
+    places.remove(place, saved)
     assert [path for path, _ in salvage.show(find(main), "x").files] == ["new"]
     assert "SECRET" not in git(main, "log", "-p", "--all")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_place_whose_record_an_agent_removed_can_be_removed(main: Path, kind: PlaceKind) -> None:
+    place = make(main, kind)
+    (place.path.parent / ".places" / f"{place.path.name}.json").unlink()
+    (place.path / "new").write_text("new")
+    places.remove(place, salvage.save(place, "x"))
+    assert not place.path.exists()
+
+
+def test_what_nobody_may_delete_is_left_and_said_and_the_rest_is_removed(main: Path) -> None:
+    place = make(main)
+    file = place.path / "ignored"
+    file.write_text("x")
+    if subprocess.run(["chattr", "+i", file], capture_output=True).returncode:
+        pytest.skip("nobody here can make a file that its owner may not delete")
+    left = [place.path.with_name(f".removing-{place.path.name}{end}") for end in ("", ".2")]
+    try:
+        with pytest.raises(places.Left, match=re.escape(str(left[0]))) as problem:
+            places.remove(place, None)
+        assert problem.value.hint == f"sudo rm -r {shlex.quote(str(left[0]))}"
+        assert git(main, "worktree", "list", "--porcelain").count("worktree ") == 1
+        again = make(main)
+        assert again.path == place.path
+        with pytest.raises(places.Left):
+            places.remove(again, None)
+        assert not left[1].exists()
+        assert places.leftovers(place.path.parent) == [left[0]]
+    finally:
+        subprocess.run(["chattr", "-i", left[0] / "ignored"], check=True)
+    places.finish(left[0])
+    assert places.leftovers(place.path.parent) == []
+
+
+def test_a_tree_with_directories_that_nobody_may_enter_is_removed_and_nothing_above_changes(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "a/b/c").mkdir(parents=True)
+    (root / "a/b/c/file").write_text("x")
+    for one in ("a/b/c", "a/b", "a"):
+        (root / one).chmod(0)
+    root.chmod(0o755)
+    remove_tree(root / "a")
+    assert not (root / "a").exists()
+    assert stat.S_IMODE(root.stat().st_mode) == 0o755
+    with pytest.raises(FleetError, match=r"/proc/.* cannot be removed") as problem:
+        remove_tree(Path(f"/proc/{os.getpid()}/fdinfo"))
+    assert problem.value.hint == f"sudo rm -r /proc/{os.getpid()}/fdinfo"
 
 
 def test_what_a_clone_borrows_is_not_thrown_away_under_it(main: Path) -> None:

@@ -207,8 +207,6 @@ def _clean(desk: Desk, one: Removable, cap: int | None) -> Removed:
     if last is not None and last.verdict is None:  # it began again while somebody thought about it
         raise FleetError(f"{one.task} is being worked on again")
     name = one.task or one.place.branch or one.place.path.name
-    workspace = project_workspace(one.place.repository) if one.place.repository else None
-    secret = workspace.credential_files if workspace else ()
-    saved = salvage.save(one.place, name, without=secret, cap=cap, task=one.task)
-    branch_too = places.remove(one.place, saved, secret)
+    saved = salvage.save(one.place, name, cap=cap, task=one.task)
+    branch_too = places.remove(one.place, saved)
     return Removed(str(one.place.path), saved.name if saved else None, branch_too)

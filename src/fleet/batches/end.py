@@ -17,7 +17,7 @@ from fleet.evidence.receipt import Receipt, load_receipt
 from fleet.host import files, locks, repository
 from fleet.places import Place, ports, salvage
 from fleet.supervisor.heard import alone, catch_up
-from fleet.supervisor.result import look_at, nothing, write_receipt
+from fleet.supervisor.result import bring_back, look_at, nothing, write_receipt
 from fleet.supervisor.settle import publish
 from fleet.supervisor.start import marks
 
@@ -162,15 +162,13 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
     place, made = _place(attempt)
     there = made and place.path.is_dir()
     if there and place.kind is PlaceKind.CLONE and _has_commits(place):
-        places.collect(place)
-    if there and not (place.path / ".git").exists():
-        _reconnect(site, place)
+        bring_back(site.house, attempt)
     cap = None if large else salvage.CAP
-    ours = site.workspace.credential_files
-    saved = None
-    if there:
-        saved = salvage.save(place, attempt.id, ignored=ignored, without=ours, cap=cap, task=attempt.task)
-    places.remove(place, saved, ours)
+    saved = salvage.save(place, attempt.id, ignored=ignored, cap=cap, task=attempt.task) if there else None
+    try:
+        places.remove(place, saved)
+    except places.Left as left:
+        site.house.log.say("not removed", task=attempt.task, level="warning", attempt=attempt.id, text=left.message)
     ports.free(site.house.home, attempt.id)
     return saved
 
@@ -178,16 +176,6 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
 def _has_commits(clone: Place) -> bool:
     """Whether its branch is worth being one of the repository's."""
     return repository.ref(clone.path / ".git", f"refs/heads/{clone.branch}") != clone.base
-
-
-def _reconnect(site: Site, place: Place) -> None:
-    """Let a place whose .git somebody removed be a worktree again: only so can be seen what it holds."""
-    repository.ask(site.project.common, "worktree", "repair")
-    if not (place.path / ".git").exists():
-        raise FleetError(
-            f"{place.path} is cut off from its repository, and what it holds cannot be saved",
-            hint=f"copy what you need from it, then remove it: rm -r {place.path}",
-        )
 
 
 def _place(attempt: Attempt) -> tuple[Place, bool]:

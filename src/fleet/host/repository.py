@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from fleet.core import FleetError, ToolMissing, Unavailable
+from fleet.core.text import clean
 from fleet.host import files, git
 from fleet.host.git import COMMIT, NOTHING_RUNS, PREFIX, SURE, Repository
 from fleet.host.run import Ran, run
@@ -247,23 +249,48 @@ def fast_import(common: Path, pieces: Iterable[bytes]) -> Ran:
     return feed(argv, pieces, cwd=common, env=env)
 
 
+class Stuck(FleetError):
+    """Something that the user may not delete."""
+
+    def __init__(self, path: Path, problem: OSError) -> None:
+        which = os.fsdecode(problem.filename or path)
+        at = which if os.path.isabs(which) else f"{path}: {which}"
+        super().__init__(
+            f"{clean(at)} cannot be removed: {problem.strerror}", hint=f"sudo rm -r {shlex.quote(clean(str(path)))}"
+        )
+
+
 def remove_tree(path: Path) -> None:
     """Remove a directory with everything in it, also what its owner may not write to; links are not followed."""
+    try:
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        elif path.exists():
+            _remove_directory(path)
+    except OSError as problem:
+        raise Stuck(path, problem) from problem
 
-    def mend(function: Callable[..., object], at: str, _: object) -> None:
-        with suppress(FileNotFoundError):
-            for one in (os.path.dirname(at), at):
-                if not os.path.islink(one):
-                    os.chmod(one, stat.S_IRWXU)
-            if os.path.isdir(at) and not os.path.islink(at):
-                shutil.rmtree(at)
-            else:
-                os.unlink(at)
 
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.exists():
-        shutil.rmtree(path, onerror=mend)
+def _remove_directory(path: Path) -> None:
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:  # somebody else removes it too
+        shutil.rmtree(path, ignore_errors=True)
+    except PermissionError:
+        _open_up(path)
+        shutil.rmtree(path)
+
+
+def _open_up(path: Path) -> None:
+    """Let the user into every directory of a tree that is theirs; nothing above it is touched."""
+    with suppress(OSError):
+        os.chmod(path, stat.S_IRWXU)
+    for directory, folders, _ in os.walk(path):
+        for name in folders:
+            inner = os.path.join(directory, name)
+            if not os.path.islink(inner):
+                with suppress(OSError):
+                    os.chmod(inner, stat.S_IRWXU)
 
 
 def room(path: Path) -> int:

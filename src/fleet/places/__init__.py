@@ -10,10 +10,11 @@ from fleet.places.inplace import prepare
 from fleet.places.make import make
 from fleet.places.paths import PLACES, Project, check_branch, path_for, project, root_for
 from fleet.places.record import known
-from fleet.places.remove import remove
+from fleet.places.remove import Left, finish, leftovers, remove
 
 __all__ = [
     "PLACES",
-    "Condition", "Place", "PlaceKind", "Project", "check_branch", "collect", "condition", "conditions", "difference",
-    "known", "make", "path_for", "prepare", "project", "record", "remove", "root_for", "salvage", "size",
+    "Condition", "Left", "Place", "PlaceKind", "Project", "check_branch", "collect", "condition", "conditions",
+    "difference", "finish", "known", "leftovers", "make", "path_for", "prepare", "project", "record", "remove",
+    "root_for", "salvage", "size",
 ]  # fmt: skip

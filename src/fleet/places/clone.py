@@ -49,6 +49,11 @@ def let_go(project: Project, path: Path) -> None:
         repository.ask(project.common, "update-ref", "-d", left)
 
 
+def is_known(project: Project, path: Path) -> bool:
+    """Whether a clone was made at this path, and not removed since."""
+    return repository.ref(project.common, _borrowed(path)) is not None
+
+
 def _borrowed(path: Path) -> str:
     """The ref that keeps what a clone began from: without it, git may throw away in time what the clone needs."""
     return f"refs/fleet/borrowed/{_known(path)}"

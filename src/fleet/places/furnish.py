@@ -16,7 +16,7 @@ from fleet.core.text import clean
 from fleet.core.workspace import Workspace
 from fleet.host import files, git, inside, process
 from fleet.host.shell import Ended, shell
-from fleet.places import unstaged
+from fleet.places import record, unstaged
 
 MARK = "FLEET_SETUP"
 LAST_LINES = 15
@@ -148,6 +148,7 @@ def _put(place: Path, found: Sequence[_File]) -> tuple[list[str], list[str]]:
         paths = [file.path for file in found]
         kept = unstaged.tracked(place, paths)
         unstaged.keep_out(repository, place, [path for path in paths if path not in kept])
+    record.furnish(place, [file.path for file in found if file.path not in kept])
     for file in found:
         if file.path not in kept:
             _write(place, file)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from glob import escape
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class Record:
     own_branch: bool  # the branch was made with the place
     made: bool = False
     collected: str | None = None  # the last commit that came back from a clone
+    furnished: tuple[str, ...] = ()  # files that fleet put there, which must never get into git
 
     def place(self, path: Path) -> Place:
         return Place(path, self.branch, self.base, self.kind, Path(self.repository))
@@ -63,6 +64,21 @@ def _is_sound(said: Record) -> bool:
 
 def write(path: Path, record: Record) -> None:
     files.write(_file(path), json.dumps(asdict(record)).encode(), files.PRIVATE)
+
+
+def furnish(path: Path, names: Iterable[str]) -> None:
+    """Note files that are going to be put into a place; where nothing is written down of a place, nothing is."""
+    said = read(path)
+    if said is not None and not set(names) <= set(said.furnished):
+        with alone(path):
+            said = read(path) or said
+            write(path, replace(said, furnished=tuple(dict.fromkeys((*said.furnished, *names)))))
+
+
+def furnished(path: Path) -> tuple[str, ...]:
+    """The files that fleet put into a place, from its top."""
+    said = read(path)
+    return said.furnished if said is not None else ()
 
 
 def forget(path: Path) -> None:

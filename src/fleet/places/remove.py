@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from fleet.core import FleetError
@@ -17,39 +18,84 @@ from fleet.places.salvage import Saved
 ASIDE = ".removing-"
 
 
-def remove(place: Place, saved: Saved | None, without: tuple[str, ...] = ()) -> bool:
+class Left(FleetError):
+    """A place is removed, and something of it that the user may not delete is left."""
+
+
+def remove(place: Place, saved: Saved | None) -> bool:
     """Remove a place as it was saved, with its entry in git; whether its branch, which held nothing, went too.
 
-    What was left out of the save, because it must not get into git, is left out here too. Bears being cut off and
-    called again: what was saved is moved aside in one step, before anything is deleted.
+    Bears being cut off and called again: what was saved is moved aside in one step, before anything is deleted. What
+    cannot be deleted is left there, and is a Left after everything else is done.
     """
     if place.kind is PlaceKind.INPLACE:
         raise FleetError(f"{place.path} is not a place that fleet made, and is not removed")
     with record.alone(place.path):
         said = record.read(place.path)
         project = origin(place)
-        aside = place.path.with_name(f"{ASIDE}{place.path.name}")
-        if said is None and os.path.lexists(place.path):
+        if said is None and os.path.lexists(place.path) and not _is_ours(project, place):
             raise FleetError(f"{place.path} is not a place that fleet made, and is not removed")
-        repository.remove_tree(aside)  # left by a call that was cut off
+        left, aside = _tidied(place.path)  # what a call left that was cut off
         if os.path.lexists(place.path):
-            _move_away(place, saved, aside, without, made=said is not None and said.made)
-            repository.remove_tree(aside)
+            _move_away(place, saved, aside, made=said is None or said.made)
+            left += _removed(aside)
         worktree.forget(project.common, place.path)
         if place.kind is PlaceKind.CLONE:
             clone.let_go(project, place.path)
         branch_too = said is not None and said.own_branch and _without_branch(project, place)
         record.forget(place.path)
-        return branch_too
+    if left:
+        raise Left(left[0].message, left[0].hint)
+    return branch_too
 
 
-def _move_away(place: Place, saved: Saved | None, aside: Path, without: tuple[str, ...], *, made: bool) -> None:
-    if made and not salvage.is_as_saved(place, saved, without):
+def leftovers(root: Path) -> list[Path]:
+    """What is left under a root of places that were removed."""
+    with suppress(OSError):
+        return sorted(root.glob(f"{ASIDE}*"))
+    return []
+
+
+def finish(left: Path) -> None:
+    """Remove what is left of a place."""
+    repository.remove_tree(left)
+
+
+def _is_ours(project: Project, place: Place) -> bool:
+    """Whether git knows a place that nothing is written down of: agents can remove what stands beside it."""
+    if place.kind is PlaceKind.CLONE:
+        return clone.is_known(project, place.path)
+    return any(where == place.path for _, where, _ in repository.linked(project.common))
+
+
+def _tidied(path: Path) -> tuple[list[repository.Stuck], Path]:
+    """What still cannot be deleted of what was moved aside before, and the next name that is free."""
+    left, number = [], 1
+    while os.path.lexists(aside := path.with_name(f"{ASIDE}{path.name}{f'.{number}' if number > 1 else ''}")):
+        stuck = _removed(aside)
+        left += stuck
+        number += 1 if stuck else 0
+    return left, aside
+
+
+def _removed(aside: Path) -> list[repository.Stuck]:
+    try:
+        repository.remove_tree(aside)
+    except repository.Stuck as problem:
+        return [problem]
+    return []
+
+
+def _move_away(place: Place, saved: Saved | None, aside: Path, *, made: bool) -> None:
+    if made and not salvage.is_as_saved(place, saved):
         raise FleetError(
             f"something was written in {clean(str(place.path))} after it was saved",
             hint="end what works there, then try again",
         )
-    os.rename(place.path, aside)
+    try:
+        os.rename(place.path, aside)
+    except OSError as problem:
+        raise repository.Stuck(place.path, problem) from problem
 
 
 def _without_branch(project: Project, place: Place) -> bool:

@@ -22,25 +22,30 @@ TRIES, TRY_AGAIN = 20, 0.05
 
 def add(project: Project, wanted: Record, path: Path) -> None:
     """Check the branch out at the path; no hook runs, and no upstream is set."""
-    there = repository.ref(project.common, f"refs/heads/{wanted.branch}") is not None
-    what = (str(path), wanted.branch) if there else ("--no-track", "-b", wanted.branch, str(path), wanted.base)
-    done = _add(project, *what)
+    done = _add(project, path, wanted.branch, wanted.base)
     if done.code:
         raise _explained(repository.refused(done, f"no worktree can be made at {path}"), wanted.branch)
     submodules.fill(project, path)
 
 
-def add_bare(project: Project, path: Path, commit: str, branch: str | None, what: str) -> None:
+def add_empty(project: Project, path: Path, branch: str | None, commit: str, what: str) -> None:
     """A worktree on a new branch, or on none, with nothing checked out."""
-    where = ("-b", branch) if branch else ("--detach",)
-    done = _add(project, "--no-checkout", *where, "--", str(path), commit)
+    if branch and repository.ref(project.common, f"refs/heads/{branch}") is not None:
+        raise FleetError(f"{what}: there is a branch {clean(branch)} already", hint="choose another branch")
+    done = _add(project, path, branch, commit, "--no-checkout")
     if done.code:
         raise repository.refused(done, what)
 
 
-def _add(project: Project, *args: str) -> Ran:
+def _add(project: Project, path: Path, branch: str | None, commit: str, *options: str) -> Ran:
+    """Ask git for a worktree, again when another git was in its way; the branch may have been made by then."""
     for _ in range(TRIES):
-        done = repository.ask(project.common, "worktree", "add", "--quiet", *args)
+        where: tuple[str, ...] = ("--detach", str(path), commit)
+        if branch and repository.ref(project.common, f"refs/heads/{branch}") is not None:
+            where = (str(path), branch)
+        elif branch:
+            where = ("--no-track", "-b", branch, str(path), commit)
+        done = repository.ask(project.common, "worktree", "add", "--quiet", *options, *where)
         if not done.code or not HALF_MADE.search(done.said):
             break
         time.sleep(TRY_AGAIN)

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from fleet.core.work import PlaceKind
 from fleet.host import files, git, repository
 from fleet.host.git import Repository
 from fleet.host.repository import Entry
+from fleet.places import record
 from fleet.places.base import Place
 from fleet.places.paths import Project
 
@@ -52,13 +52,12 @@ class Finds:
         return [one.path for one in files if one.changed and one.path not in read]
 
 
-def look(
-    project: Project, place: Place, *, ignored: bool, without: Collection[str] = (), only_mark: bool = False
-) -> Finds:
+def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = False) -> Finds:
     """Everything that only this place has. For the mark alone, git need not be asked what leads where."""
     if not place.path.is_dir():
         return Finds()
     found = _repository(project, place)
+    without = record.furnished(place.path)
     finds = Finds(head=git.head(found).commit or place.base)
     with repository.workshop(found, project.common / "objects") as shop:
         listed = shop.entries(ignored=ignored)

@@ -39,7 +39,7 @@ def restore(project: Project, name: str, to: Path, branch: str | None = None) ->
         raise FleetError(f"{clean(str(to))} is there already, and is not written over", hint="give another directory")
     what = f"{kept.name} cannot be restored"
     head = kept.head or _nothing(project)
-    worktree.add_bare(project, to, head, check_branch(branch) if branch else None, what)
+    worktree.add_empty(project, to, check_branch(branch) if branch else None, head, what)
     try:
         _fill(project, kept, to, what)
     except BaseException as problem:

@@ -39,7 +39,6 @@ class Saved:
     bytes: int
     mark: str
     ignored: bool = False  # ignored files too
-    without: tuple[str, ...] = ()
 
 
 class TooBig(FleetError):
@@ -58,22 +57,21 @@ def save(
     name: str,
     *,
     ignored: bool = False,
-    without: tuple[str, ...] = (),
     cap: int | None = CAP,
     task: str = "",
 ) -> Saved | None:
     """Keep everything that only this place has; None when there is nothing. Over the cap nothing is kept: TooBig.
 
-    Left out are files that must never get into git, such as credentials that were copied into the place; by their
-    paths, and only as long as git does not have them anyway.
+    Left out are files that must never get into git: what fleet itself put into the place, such as copied credentials;
+    by their paths, and only as long as git does not have them anyway.
     """
     with nullcontext() if place.kind is PlaceKind.INPLACE else record.alone(place.path):
-        return _save(place, name, ignored, without, cap, task)
+        return _save(place, name, ignored, cap, task)
 
 
-def _save(place: Place, name: str, ignored: bool, without: tuple[str, ...], cap: int | None, task: str) -> Saved | None:
+def _save(place: Place, name: str, ignored: bool, cap: int | None, task: str) -> Saved | None:
     project = origin(place)
-    finds = look(project, place, ignored=ignored, without=without)
+    finds = look(project, place, ignored=ignored)
     if finds.is_nothing:
         return None
     if cap is not None and finds.size > cap:
@@ -81,8 +79,8 @@ def _save(place: Place, name: str, ignored: bool, without: tuple[str, ...], cap:
     slug, name = _free_name(name, finds.taken)
     for one in kept.all(project) if slug != name else ():
         if one.mark == finds.mark and one.path == str(place.path):  # whoever saved it was killed before removing it
-            return _saved(one.name, one.commit, finds, ignored, without)
-    return _saved(name, _write(project, place, finds, name, task), finds, ignored, without)
+            return _saved(one.name, one.commit, finds, ignored)
+    return _saved(name, _write(project, place, finds, name, task), finds, ignored)
 
 
 def _write(project: Project, place: Place, finds: Finds, name: str, task: str) -> str:
@@ -101,15 +99,15 @@ def _write(project: Project, place: Place, finds: Finds, name: str, task: str) -
     return commit
 
 
-def _saved(name: str, commit: str, finds: Finds, ignored: bool, without: tuple[str, ...]) -> Saved:
-    return Saved(name, commit, len(finds.inside), len(finds.parents), finds.size, finds.mark, ignored, without)
+def _saved(name: str, commit: str, finds: Finds, ignored: bool) -> Saved:
+    return Saved(name, commit, len(finds.inside), len(finds.parents), finds.size, finds.mark, ignored)
 
 
-def is_as_saved(place: Place, saved: Saved | None, without: tuple[str, ...] = ()) -> bool:
+def is_as_saved(place: Place, saved: Saved | None) -> bool:
     """Whether nothing was written in a place since it was saved, or since there was nothing to save."""
     if saved is None:
-        return look(origin(place), place, ignored=False, without=without).is_nothing
-    now = look(origin(place), place, ignored=saved.ignored, without=saved.without, only_mark=True)
+        return look(origin(place), place, ignored=False).is_nothing
+    now = look(origin(place), place, ignored=saved.ignored, only_mark=True)
     return now.mark == saved.mark
 
 
