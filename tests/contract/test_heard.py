@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fleet.coders import talker_of
 from fleet.coders.known import find_coder
 from fleet.coders.told import noted
 from fleet.config.runtime import Live
+from fleet.core.talk import Mood, SignalKind, feel
 from fleet.core.work import Attempt
 from fleet.evidence.ledger import Ledger
 from fleet.host import files
@@ -129,3 +131,69 @@ def test_everything_that_is_there_is_read_at_one_look(
     spends(path, ("a1", 7))
     assert path.stat().st_size > transcript.LONGEST
     assert heard.catch_up(house, replace(attempt, tokens=None)).tokens == 7
+
+
+def asks(house: House, attempt: Attempt, text: str = "Bash: rm -rf /") -> None:
+    told = {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {"command": text}}
+    with (house.attempt_directory(attempt) / heard.SIGNALS).open("ab") as signals:
+        signals.write(noted(told, 1_700_000_000.0) + b"\n")
+
+
+def breaks_off(path: Path) -> None:
+    """A person presses Escape, which no hook tells of."""
+    message = {"role": "user", "content": [{"type": "text", "text": "[Request interrupted by user for tool use]"}]}
+    line = {"type": "user", "timestamp": "2023-11-14T22:13:30.000Z", "message": message}
+    with path.open("ab") as file:
+        file.write(json.dumps(line).encode() + b"\n")
+
+
+def test_who_waits_for_an_agent_hears_that_a_turn_was_broken_off(
+    house: House, attempt: Attempt, begins: Callable[[str], Path]
+) -> None:
+    """Else it would ask for ever, and nobody could give it a prompt."""
+    path = begins("a.jsonl")
+    asks(house, attempt)
+    hearing = heard.Hearing(house.attempt_directory(attempt), talker_of(find_coder("claude", house.runtime)))
+    before = hearing()
+    assert feel(before).mood is Mood.ASKING
+    breaks_off(path)
+    after = hearing()
+    assert after[: len(before)] == before, "whoever counts them finds each where it was"
+    assert feel(after).mood is Mood.WAITING
+    assert hearing() == after == heard.signals(house.attempt_directory(attempt), hearing.how)
+
+
+def test_a_signal_without_measure_is_skipped(house: House, attempt: Attempt, begins: Callable[[str], Path]) -> None:
+    begins("a.jsonl")
+    hearing = heard.Hearing(house.attempt_directory(attempt), talker_of(find_coder("claude", house.runtime)))
+    assert [one.kind for one in hearing()] == [SignalKind.READY]
+    with (house.attempt_directory(attempt) / heard.SIGNALS).open("ab") as signals:
+        signals.write(b"x" * (transcript.LONGEST + 3 * transcript.CHUNK) + b"\n")
+    asks(house, attempt)
+    assert [one.kind for one in hearing()] == [SignalKind.READY, SignalKind.ASKS]
+
+
+@pytest.mark.parametrize("names", ["/proc/self/mem", "/proc/self/attr/current", "/", "/dev/zero", "/nonexistent/x"])
+def test_whatever_an_agent_calls_its_record_nobody_stumbles(
+    house: House, attempt: Attempt, begins: Callable[[str], Path], names: str
+) -> None:
+    begins(names)
+    attempt = replace(attempt, started=1.0)
+    house.ledger.save(attempt)
+    heard.watch(house)
+    assert house.ledger.get(attempt.id).last_event == 1.0
+    assert heard.signals(house.attempt_directory(attempt), talker_of(find_coder("claude", house.runtime)))
+
+
+def test_an_agent_that_cannot_be_watched_is_told_of_and_the_others_are_watched(
+    house: House, attempt: Attempt, begins: Callable[[str], Path]
+) -> None:
+    spends(begins("a.jsonl"), ("a1", 7))
+    house.ledger.save(replace(attempt, started=1.0))
+    blocked = house.ledger.begin(replace(FIRST, task="t0", started=1.0))
+    house.task_directory("t0").write_text("in the way of its attempts")
+    heard.watch(house)
+    assert house.ledger.get(attempt.id).tokens == 7
+    (log,) = (house.home / "logging").iterdir()
+    said = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [one["attempt"] for one in said if one["event"] == "agent not watched"] == [blocked.id]
