@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -566,3 +567,37 @@ def test_what_is_said_to_a_queued_tasks_agent_reaches_its_next_turn(yard: Yard) 
     assert "fleet retry" in over.err
     supervisor.hear("settled", task=cannot)
     supervisor.stop()
+
+
+def test_a_branch_by_its_name_goes_before_a_task_by_its_id(yard: Yard) -> None:
+    first = yard.create("fix-auth", "hello")
+    named = yard.create(first["task"], "hello too")
+    assert [row["branch"] for row in yard.ok("kill", first["task"], "--force", "--json").json()] == [first["task"]]
+    assert list(yard.rows()) == ["fix-auth"]
+    yard.ok("prompt", first["task"], "it is you now")
+    assert yard.took(first["attempt"])[-1] == b"it is you now"
+    assert yard.took(named["attempt"]) == [b"hello too"]
+
+
+@pytest.mark.parametrize(("text", "why"), [(b"\xff\xfe", "half a character"), (b"a\x1b[201~b", "control character")])
+def test_what_cannot_be_pasted_is_refused_before_anything_is_made(yard: Yard, text: bytes, why: str) -> None:
+    yard.create("there", "hello")
+    for args in (("create", "other", "-p"), ("prompt", "there")):
+        refused = yard.fleet(*args, os.fsdecode(text))
+        assert refused.code in (1, 2), refused.err
+        assert why in refused.err
+    assert list(yard.rows()) == ["there"]
+    assert len(yard.ok("tasks", "--all", "--json").json()) == 1
+
+
+def test_nothing_of_an_agents_environment_stays_when_no_terminal_can_be_had(yard: Yard, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "tmux").write_text(
+        '#!/bin/sh\ncase "$*" in *new-session*) echo no >&2; exit 1;; esac\nexec /usr/bin/tmux "$@"\n'
+    )
+    (broken / "tmux").chmod(0o755)
+    refused = yard.fleet("create", "never", "-p", "hello", env={"PATH": f"{broken}:{yard.env['PATH']}"})
+    assert refused.code == 1
+    assert list(yard.home.glob("tasks/*/attempts/*/spec")) == []
+    assert yard.leaked() == []

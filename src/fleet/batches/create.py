@@ -27,7 +27,7 @@ from fleet.core.work import FOREVER, Attempt, PlaceKind
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import Snapshot, look
 from fleet.host import files, locks, machine
-from fleet.sessions import session_name
+from fleet.sessions import session_name, unfit
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.heard import SIGNALS
@@ -60,6 +60,7 @@ class Made:
 
 def create(site: Site, wanted: Sequence[Wanted], hear: Hear, done: Callable[[Made], None]) -> list[Made]:
     """Make them all, several at once. What can be known beforehand is looked at first, so that a mistake makes none."""
+    site.server.seen()  # a tmux that is missing, or refuses, is said before anything is made
     ready = [_checked(site, one) for one in wanted]
     must_differ(ready)
     return together(partial(_one, site, hear=hear), ready, done)
@@ -75,6 +76,9 @@ def _checked(site: Site, wanted: Wanted) -> Wanted:
     if machine.program(coder.program) is None:
         raise ToolMissing(f"{coder.program} is not installed, or not on your PATH", hint="fleet coders list")
     checked(Job(one.prompt, site.project.top, one.model))
+    problem = unfit(one.prompt) if one.prompt else None
+    if problem is not None:
+        raise BadConfig(problem)
     return one
 
 

@@ -106,6 +106,8 @@ def _had_keeper(site: Site, attempt: Attempt) -> bool:
 def _stop(site: Site, attempt: Attempt) -> None:
     """End the tree by its keeper, and see that nothing of it is left; the last picture of its terminal is kept."""
     directory = site.directory(attempt)
+    if not keeper.is_alive(directory):
+        keeper.forget(directory)
     picture = site.server.picture(attempt.id, HISTORY)
     if picture:
         files.write(directory / SCREEN, picture.encode(errors="replace"), files.PRIVATE)
@@ -122,7 +124,6 @@ def _stop(site: Site, attempt: Attempt) -> None:
             keeper.rouse(directory, finally_end=not patience)
         time.sleep(TICK)
     keeper.sweep(marks(site.house, attempt))
-    keeper.forget(directory)
     site.server.close(attempt.id)
 
 
