@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet import keeper
 from fleet.coders import talker_of
 from fleet.coders.known import find_coder
 from fleet.coders.told import noted
@@ -16,11 +17,13 @@ from fleet.config.runtime import Live
 from fleet.core.talk import Mood, SignalKind, feel
 from fleet.core.work import Attempt
 from fleet.evidence.ledger import Ledger
-from fleet.host import files
+from fleet.host import files, locks
 from fleet.supervisor import heard, transcript
 from fleet.supervisor.house import House
 from fleet.supervisor.log import Log
 from fleet.supervisor.notes import note
+from fleet.supervisor.result import nothing, write_receipt
+from fleet.supervisor.rules import rules
 from fleet.tracker.local import Local
 
 FIRST = Attempt("", "t1", 0, "claude", None, "/", "me", 1.0, interactive=True)
@@ -197,3 +200,24 @@ def test_an_agent_that_cannot_be_watched_is_told_of_and_the_others_are_watched(
     (log,) = (house.home / "logging").iterdir()
     said = [json.loads(line) for line in log.read_text().splitlines()]
     assert [one["attempt"] for one in said if one["event"] == "agent not watched"] == [blocked.id]
+
+
+def test_the_variables_of_an_agent_that_never_began_do_not_stay(house: House, attempt: Attempt) -> None:
+    start = keeper.Start(
+        ("x",), {"KEY": "secret"}, house.home, "", 1.0, 1, 1.0, house.home / "supervisor.lock", 0.0, 0.0
+    )
+    keeper.in_terminal(house.attempt_directory(attempt), start)
+    write_receipt(house, attempt, nothing(attempt))
+    kept = [path.name for path in house.attempt_directory(attempt).iterdir() if b"secret" in path.read_bytes()]
+    assert kept == []
+
+
+def test_who_lives_in_a_terminal_counts_where_others_wait_for_memory(house: House, attempt: Attempt) -> None:
+    lock = locks.take(house.attempt_directory(attempt) / "lock")  # as its keeper holds it
+    assert lock is not None
+    house.ledger.begin(replace(FIRST, task="t2"))
+    queued = replace(FIRST, task="t3", interactive=False)
+    house.ledger.begin(queued)
+    assert [one.id for one in rules(house.home, house.runtime, 1.0).beside] == [attempt.id]
+    locks.release(lock)
+    assert rules(house.home, house.runtime, 1.0).beside == ()

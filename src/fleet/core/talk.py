@@ -93,6 +93,7 @@ def _asked(signals: Sequence[Signal]) -> Signal | None:
 
 
 TAB = " " * 4
+LONGEST_PROMPT = 200_000  # characters; of a longer one an agent's hook tells the beginning, which is no proof
 
 
 def took(given: str, told: str | None) -> bool:

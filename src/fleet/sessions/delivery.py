@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.core.talk import Delivery, Felt, Mood, Signal, SignalKind, bare, feel, took
+from fleet.core.talk import LONGEST_PROMPT, Delivery, Felt, Mood, Signal, SignalKind, bare, feel, took
 from fleet.core.text import clean
 from fleet.host import locks
 from fleet.sessions.server import Screen, Server
@@ -30,6 +30,7 @@ CALM, CALM_WITHIN = 0.15, 15.0  # of an input line: agents say that they are rea
 QUEUED = 4.0  # one at work that has not said by then that it took a prompt will say so when its turn is over
 ENTERS, ENTER_PAUSE = 5, 1.0
 TAIL = 20
+LEAST_PROOF = 4  # characters
 MEANS_MORE = re.compile(r"(?:\\|(?:^|\s)[@/$#]\S*)\Z")
 
 Hear = Callable[[], Sequence[Signal]]
@@ -89,6 +90,9 @@ def unfit(text: str) -> str | None:
     """Why a text cannot be pasted as it is. An escape sequence in it could end the paste, and type the rest."""
     if not text.strip():
         return "the prompt is empty"
+    if len(bare(text)) > LONGEST_PROMPT:
+        most = f"only up to {LONGEST_PROMPT} can be seen to be taken"
+        return f"the prompt has {len(text)} characters, and {most}: put it in a file, and name that"
     for number, character in enumerate(plain(text)):
         if character not in "\n\t" and unicodedata.category(character) in {"Cc", "Cs"}:
             return f"the prompt has a control character, U+{ord(character):04X}, as its character {number + 1}"
@@ -255,11 +259,16 @@ def taken(signals: Sequence[Signal], text: str) -> Delivery | None:
         if signal.kind is SignalKind.TAKEN and signal.text is not None:
             if took(text, signal.text):
                 return Delivery(True, "it said that it took the prompt")
-            if bare(text) in bare(signal.text):
+            if _ends_with(bare(signal.text), bare(text)):
                 return Delivery(
                     True, "it said that it took the prompt, together with more that stood in its input line"
                 )
     return None
+
+
+def _ends_with(told: str, words: str) -> bool:
+    """Whether a text has these as its last words. A few letters are no proof: a person may have sent them."""
+    return len(words) >= LEAST_PROOF and told.endswith(words) and not told[: -len(words)][-1:].isalnum()
 
 
 def has_left(text: str, before: Screen, pasted: Screen, now: Screen) -> bool:

@@ -148,6 +148,7 @@ class Attempts:
         self._house.log.say("step failed", task=attempt.task, level="error", attempt=attempt.id, text=said)
         directory = self._house.attempt_directory(attempt)
         _end_all(directory, marks(self._house, attempt))
+        keeper.forget(directory)
         ended = replace(attempt, ended=attempt.ended or self._house.now())
         with suppress(OSError):  # without a receipt it is settled as lost
             save(directory / "receipt.json", Receipt(ended, Process("broke", error=said), nothing(attempt)))

@@ -42,6 +42,7 @@ def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
 
 def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
     directory = house.attempt_directory(attempt)
+    keeper.forget(directory)
     seen = keeper.Hold(directory).exit
     ended = replace(
         attempt, ended=attempt.ended or (seen.ended if seen else house.now()), memory=(seen and seen.memory) or None
