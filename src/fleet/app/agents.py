@@ -47,9 +47,12 @@ def mend(*, everywhere: bool) -> list[Mended]:
 
 @dataclass(frozen=True, slots=True)
 class NotEnded:
+    """Why an attempt is still there; its agent may have ended all the same, and only its place be left."""
+
     branch: str
     attempt: str
     problem: FleetError
+    runs: bool
 
 
 def kill(
@@ -74,7 +77,7 @@ def _kill(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> Ended 
         said = problem
     except OSError as problem:
         said = FleetError(of_system(problem).message, hint=f"ls -la {attempt.cwd}")
-    return NotEnded(attempt.branch or "", attempt.id, said)
+    return NotEnded(attempt.branch or "", attempt.id, said, keeper.is_alive(site.directory(attempt)))
 
 
 def stop(attempt: Attempt) -> None:

@@ -150,11 +150,12 @@ def _removed(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> str
 
 
 def _stay(site: Site, attempt: Attempt) -> int | None:
-    """How many commits are on the attempt's branch, now that its place is gone; None when that is not known."""
-    tip = repository.ref(site.project.common, f"refs/heads/{attempt.branch}") if attempt.base else None
-    if tip is None or tip == attempt.base:
+    """How many commits of the agent's are on its branch, now that its place is gone; None when that is not known."""
+    began = attempt.began_at or attempt.base
+    tip = repository.ref(site.project.common, f"refs/heads/{attempt.branch}") if began else None
+    if tip is None or tip == began:
         return 0
-    counted = repository.ask(site.project.common, "rev-list", "--count", f"{attempt.base}..{tip}")
+    counted = repository.ask(site.project.common, "rev-list", "--count", f"{began}..{tip}")
     return int(counted.out) if counted.code == 0 else None
 
 

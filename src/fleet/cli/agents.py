@@ -321,14 +321,20 @@ def _ended(one: Ended | NotEnded) -> dict[str, object]:
             "branch": one.branch, "attempt": one.attempt, "task": one.task, "ended": True, "saved": one.saved,
             "commits": one.commits, "place_removed": one.removed,
         }  # fmt: skip
-    return {"branch": one.branch, "attempt": one.attempt, "ended": False, "cause": one.problem.message}
+    return {
+        "branch": one.branch,
+        "attempt": one.attempt,
+        "ended": not one.runs,
+        "place_removed": False,
+        "cause": one.problem.message,
+    }
 
 
 def _print_ended(one: Ended | NotEnded) -> None:
     from fleet.batches.end import Ended
 
     if not isinstance(one, Ended):
-        _complain("not ended  ", one.branch, one.problem)
+        _complain("not ended  " if one.runs else "not removed  ", one.branch, one.problem)
         return
     stays = f"  {one.commits} commit{' stays' if one.commits == 1 else 's stay'} on the branch" if one.commits else ""
     kept = f"  uncommitted work: fleet salvage show {one.saved}" if one.saved else ""

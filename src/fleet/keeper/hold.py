@@ -122,11 +122,6 @@ def in_terminal(directory: Path, start: Start) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", _program(), str(directory), "terminal")
 
 
-def forget(directory: Path) -> None:
-    """Remove an order that no keeper came to read: the agent's whole environment is in it."""
-    (directory / "spec").unlink(missing_ok=True)
-
-
 def adopt(directory: Path) -> Hold | None:
     """The keeper that was started for this directory, alive, over or lost; None when there never was one."""
     events = _open_pipe(directory / EVENTS, os.O_RDONLY)
