@@ -47,7 +47,7 @@ class Felt:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Whether a prompt was taken. None: the agent tells nothing of itself, and its screen says nothing either way."""
+    """Whether a prompt was taken. None: it left the input line of an agent at work, which takes it later."""
 
     taken: bool | None
     cause: str

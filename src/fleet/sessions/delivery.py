@@ -44,7 +44,6 @@ class Terminal:
     pane: str
     hear: Hear
     tells: bool
-    forbidden: frozenset[Mood]
 
     def screen(self) -> Screen | None:
         return self.server.screen(self.pane)
@@ -67,7 +66,6 @@ def deliver(
     tells: bool,
     ready_within: float = 60.0,
     taken_within: float = 20.0,
-    forbidden: frozenset[Mood] = FORBIDDEN,
 ) -> Delivery:
     """Paste a prompt, press Enter and see it taken. One at a time for each attempt, whose directory this is."""
     problem = unfit(text)
@@ -80,7 +78,7 @@ def deliver(
         pane = server.pane(attempt)
         if pane is None:
             return Delivery(False, "it has no terminal")
-        terminal = Terminal(server, pane, hear, tells, forbidden)
+        terminal = Terminal(server, pane, hear, tells)
         return _unready(terminal, ready_within) or _give(terminal, plain(text), taken_within)
     finally:
         locks.release(lock)
@@ -128,7 +126,7 @@ def _unready_by_signals(terminal: Terminal, within: float) -> Delivery | None:
     felt = terminal.felt()
     for passed in _until(within):
         felt = terminal.felt()
-        if felt.mood not in terminal.forbidden:
+        if felt.mood not in FORBIDDEN:
             return None
         if felt.mood is Mood.ASKING:
             return terminal.not_taken(f"it asks, and a prompt would be the answer: {felt.why}")
@@ -235,7 +233,7 @@ def _submit(terminal: Terminal, paste: _Paste, within: float) -> Delivery:
 
 def _asks(terminal: Terminal, signals: Sequence[Signal]) -> Delivery | None:
     felt = feel(signals, tells=terminal.tells)
-    if felt.mood not in terminal.forbidden:
+    if felt.mood is not Mood.ASKING:
         return None
     return terminal.not_taken(f"it began to ask while the prompt was pasted: {felt.why}")
 

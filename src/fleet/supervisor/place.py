@@ -70,17 +70,24 @@ def settle_in(home: Path, task: str, spec: Spec) -> Placed:
     path = places.path_for(places.root_for(home, project, asked), branch)
     place = places.make(kind, project, branch, here.base, path)
     inside = place.path / cwd.resolve().relative_to(found.top)
+    if not inside.resolve().is_relative_to(place.path.resolve()):  # an earlier attempt can have put a link there
+        raise FleetError(
+            f"{clean(str(inside))} leads out of the place of {task}",
+            hint=f"look at it, and remove the link: ls -la {clean(str(inside.parent))}",
+        )
     inside.mkdir(parents=True, exist_ok=True)
     return Placed(place, inside, workspace or Workspace())
 
 
 def place_of(attempt: Attempt) -> Place | None:
-    """The place of an attempt that has one of its own; what is known of it goes before what the attempt says."""
+    """The place of an attempt that has one of its own; what is known of it goes before what the attempt says, but for
+    the repository: what stands above may be anybody's.
+    """
     if attempt.place is PlaceKind.INPLACE or not attempt.cwd:
         return None
     for path in (Path(attempt.cwd), *Path(attempt.cwd).parents):
-        said = places.record.read(path)
-        if said is not None:
+        said = places.record.read(path) if path.name else None
+        if said is not None and said.repository == attempt.repository:
             return said.place(path)
     return None
 
