@@ -141,10 +141,12 @@ def _looked_at(site: Site, attempt: Attempt) -> Attempt:
 
 def _removed(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> str | None:
     """Remove the place; what `fleet salvage` has of it. One that is gone was perhaps saved by whoever was cut off."""
-    there = Path(attempt.cwd).is_dir()
-    saved = _clear(site, attempt, ignored=ignored, large=large)
-    if saved is not None or there:
-        return saved.name if saved else None
+    path = Path(attempt.cwd)
+    there = path.is_dir()
+    if there or places.record.read(path) is not None:  # else it was never begun, or nothing of it is left
+        saved = _clear(site, attempt, ignored=ignored, large=large)
+        if saved is not None or there:
+            return saved.name if saved else None
     kept = salvage.all(site.project) if site.project.common.is_dir() else []
     return next((one.name for one in kept if (one.task, one.path) == (attempt.task, attempt.cwd)), None)
 

@@ -60,12 +60,7 @@ def _begun(site: Site, attempt: Attempt, hold: keeper.Hold, who: str) -> list[Me
     """An attempt whose agent was started: whatever became of it, its place is kept until somebody ends it."""
     with alone(site.house, attempt, HEARD_WITHIN) as now:
         mended = [] if now is None else _noted(site, now, hold, who)
-    gone = not Path(attempt.cwd).is_dir()
-    if hold.alive and gone:
-        mended.append(
-            Mended(f"the place of {who} is gone, and its agent runs", f"left it; fleet kill {attempt.branch}")
-        )
-    if not hold.alive and gone:
+    if not hold.alive and not Path(attempt.cwd).is_dir():
         end(site, attempt, "its place was removed by hand")
         mended.append(Mended(f"the place of {who} is gone, and its agent has ended", "closed it"))
     return mended

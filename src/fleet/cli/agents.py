@@ -310,7 +310,7 @@ def _not_taken(branch: str, taken: bool | None, cause: str, picture: str) -> Non
     shown = [line for line in picture.splitlines() if line.strip()][-LONGEST_PICTURE:]
     for line in shown:
         talk(f"  | {clean(line, 200)}")
-    talk(f"  next: fleet attach {clean(branch)}")
+    talk(f"  next: fleet {'attach' if shown else 'logs'} {clean(branch)}")
 
 
 def _ended(one: Ended | NotEnded) -> dict[str, object]:
