@@ -80,7 +80,7 @@ def place_of(attempt: Attempt) -> Place | None:
         return None
     for path in (Path(attempt.cwd), *Path(attempt.cwd).parents):
         said = places.record.read(path)
-        if said is not None:
+        if said is not None and said.repository == attempt.repository:
             return said.place(path)
     return None
 
