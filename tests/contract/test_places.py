@@ -20,6 +20,7 @@ from fleet.core.work import PlaceKind
 from fleet.core.workspace import Workspace
 from fleet.host.repository import remove_tree
 from fleet.places import Place, Project, salvage
+from fleet.places.difference import Difference
 from fleet.places.furnish import furnish
 
 WORKTREE, CLONE = PlaceKind.WORKTREE, PlaceKind.CLONE
@@ -446,7 +447,7 @@ def test_nothing_that_an_agent_planted_runs(main: Path, kind: PlaceKind, tmp_pat
     (top / "inner/f").write_text("changed\n")
     ran.unlink(missing_ok=True)
     assert places.condition(place).changed == 2
-    assert b"changed" in places.difference(place)
+    assert b"changed" in places.difference(place).text
     saved = salvage.save(place, "x")
     places.remove(place, saved)
     assert salvage.show(find(main), "x").files
@@ -621,10 +622,12 @@ def test_what_must_not_get_into_git_is_neither_saved_nor_in_the_way(main: Path, 
     wanted = Workspace(credential_files=(".env",), env={"A": "SECRET"}, env_file="conf/.env.local")
     furnish(place.path, main, wanted, {}, environment={}, quick=True, log=main.parent / "log", hear=lambda line: None)
     assert salvage.save(place, "x", ignored=True) is None
+    git(place.path, "add", "-f", ".env")
     (place.path / "new").write_text("new")
     saved = salvage.save(place, "x", ignored=True)
     places.remove(place, saved)
     assert [path for path, _ in salvage.show(find(main), "x").files] == ["new"]
+    assert ".env" not in git(main, "ls-tree", "-r", "--name-only", "refs/fleet/salvage/x")
     assert "SECRET" not in git(main, "log", "-p", "--all")
 
 
@@ -833,3 +836,51 @@ def test_what_somebody_else_committed_on_a_clones_branch_stays(main: Path) -> No
 
 def test_the_root_of_all_directories_is_no_place() -> None:
     assert places.record.read(Path("/")) is None
+
+
+# what people are shown
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_difference_names_the_repositories_inside_that_changed(main: Path, kind: PlaceKind, tmp_path: Path) -> None:
+    with_submodule(main, tmp_path)
+    place = make(main, kind)
+    assert places.difference(place) == Difference(b"", ())
+    (place.path / "lib/new").write_text("new")
+    assert places.difference(place) == Difference(b"", (), ("lib",))
+    tip = commit(place.path / "lib", {"more": "more"})
+    git(place.path, "init", "-q", "nested")
+    inner = commit(place.path / "nested", {"f": "f"})
+    seen = places.difference(place)
+    assert f"+Subproject commit {tip}".encode() in seen.text
+    assert f"+Subproject commit {inner}".encode() in seen.text
+    assert (seen.files, seen.repositories) == ((("lib", 1, 1), ("nested", 1, 0)), ("lib", "nested"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_only_staged_or_only_on_a_detached_head_is_shown(main: Path, kind: PlaceKind) -> None:
+    place = make(main, kind)
+    git(place.path, "checkout", "-q", "--detach")
+    commits = {commit(place.path, {"f": "1"}), commit(place.path, {"f": "2"})}
+    (place.path / "staged").write_text("staged")
+    git(place.path, "add", "staged")
+    git(place.path, "rm", "-q", "deep/b.txt")
+    git(place.path, "rm", "-q", "--cached", "a.txt")
+    places.remove(place, salvage.save(place, "x"))
+    shown = salvage.show(find(main), "x")
+    assert ({one for one, _ in shown.commits}, shown.gone) == (commits, ("deep/b.txt",))
+    assert shown.files == (("a.txt", 4), ("staged", 6))
+    git(main, "branch", "kept", next(one for one, _ in shown.commits))
+    assert salvage.show(find(main), "x").commits == ()
+
+
+def test_salvage_is_found_by_its_name_its_task_or_its_branch(main: Path) -> None:
+    for number, branch in enumerate(("feat/x", "feat/y", "feat/y")):
+        place = make(main, branch=branch)
+        (place.path / "new").write_text("new")
+        places.remove(place, salvage.save(place, f"t{number}.1", task=f"t{number % 2}"))
+    names = [salvage.find(find(main), name).name for name in ("t1.1", "t1", "feat/x")]
+    assert names == ["t1.1", "t1.1", "t0.1"]
+    for name in ("t0", "feat/y"):
+        with pytest.raises(BadConfig, match=rf"{name} names 2 that were saved: t[01].1, t[12].1"):
+            salvage.find(find(main), name)

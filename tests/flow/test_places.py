@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from standins.coders.scratch import Scratch, scratch
+from standins.coders.scratch import Scratch, scratch, until
+from standins.yard import yard
 
 FLEET_YAML = """\
 project: {name: places}
@@ -75,11 +76,22 @@ def test_a_task_of_a_project_is_worked_on_beside_it_and_brought_back_whole(home:
     assert f"+{failed}.2\n" in home.ok("diff", failed, cwd=project / "inside").out
     assert f"+{done}.1\n" in home.ok("diff", f"fleet/{done}", cwd=unfinished).out
     assert "work.txt | 1 +" in home.ok("diff", f"{cloned}.1", "--stat").out
+    told = home.ok("diff", done, "--json", cwd=project).json()
+    assert told["files"] == [{"path": "inside/work.txt", "added": 1, "removed": 0}]
+    assert (told["branch"], told["repositories"], told["place_is_there"]) == (f"fleet/{done}", [], True)
+    assert f"+{done}.1\n" in told["patch"]
     unknown = home.fleet("diff", "nothing", cwd=project)
     assert (unknown.code, unknown.err.splitlines()[-1]) == (3, "  next: fleet tasks --all")
 
     # nothing is offered that somebody may come back to
-    assert home.ok("clean", "--places", "--json", cwd=project).json() == {"removed": [], "removable": []}
+    seen = home.ok("clean", "--places", "--json", cwd=project).json()
+    assert (seen["removed"], seen["removable"]) == ([], [])
+    assert {one["task"]: one["why"] for one in seen["kept"]} == {
+        done: "its last attempt ended less than a day ago",
+        failed: "its task waits for you",
+        cloned: "its last attempt ended less than a day ago",
+    }
+    assert all(one["size"] > 0 for one in seen["kept"])
     (project / "work.txt").unlink()
     git(project, "merge", "-q", f"fleet/{done}")
     offered = home.ok("clean", "--places", cwd=project / "inside")
@@ -118,8 +130,10 @@ def test_what_is_saved_is_listed_shown_restored_and_dropped(home: Scratch, proje
     again = home.fleet("salvage", "restore", task, "--to", back, cwd=project)
     assert (again.code, "not written over" in again.err) == (1, True)
     refused = home.fleet("salvage", "drop", task, cwd=project)
-    assert (refused.code, "2 files" in refused.err) == (130, True)
-    home.ok("salvage", "drop", task, "--yes", cwd=back)
+    assert (refused.code, "2 files, 0 commits" in refused.err) == (2, True)
+    assert refused.err.endswith(f"next: fleet salvage drop {task} --yes\n")
+    dropped = home.ok("salvage", "drop", f"fleet/{task}", "--yes", cwd=back)
+    assert dropped.out.startswith(f"Dropped {task} (")
     assert home.ok("salvage", "list", "--json", cwd=project).json() == []
     assert home.ok("salvage", "list", cwd=project).err == "nothing was saved here\n"
 
@@ -141,3 +155,23 @@ def test_where_there_can_be_no_place_a_task_is_told_why(home: Scratch) -> None:
     assert "has no commit yet" in rows[asked_too]["cause"]
     outside = home.fleet("salvage", "list", cwd=home.root)
     assert (outside.code, "is in no git repository" in outside.err) == (3, True)
+
+
+@pytest.mark.tmux
+def test_the_place_of_an_agent_is_compared_saved_and_restored_by_the_names_that_people_use(tmp_path: Path) -> None:
+    with yard(tmp_path) as made:
+        (made.project / "fleet.yaml").write_text(FLEET_YAML + "workspace: {branch_prefix: agents/, env_file: .env.x}\n")
+        first = made.create("fix/auth", "write q 1")
+        until((Path(first["path"]) / "q").exists)
+        assert "+1" in made.ok("diff", "fix/auth").out
+        (one,) = made.ok("clean", "--places", "--json").json()["kept"]
+        assert (one["branch"], one["why"]) == ("agents/fix/auth", "its agent has not been ended")
+        made.kill("fix/auth")
+        assert made.ok("clean", "--places").err == "every place is still needed\n"
+        gone = made.fleet("diff", "fix/auth")
+        assert (gone.code, "is gone" in gone.err) == (3, True), "its branch held nothing, and went with it"
+        for name in (first["task"], first["attempt"], "agents/fix/auth"):
+            assert "file     q" in made.ok("salvage", "show", name).out
+        made.ok("salvage", "restore", first["task"], "--to", "../again")
+        assert (made.project.parent / "again/q").read_text().strip() == "1"
+        made.git("worktree", "remove", "--force", "../again")

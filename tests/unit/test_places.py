@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,23 +130,26 @@ def test_the_task_then_the_project_says_where_it_is_worked_on(
 
 OVER = Attempt("t1.1", "t1", 1, "claude", None, "/x", "me", 0.0, verdict=Verdict.ACCEPTED)
 RUNNING = Attempt("t1.1", "t1", 1, "claude", None, "/x", "me", 0.0)
+TALKED_TO = replace(RUNNING, interactive=True)
 
 
 @pytest.mark.parametrize(
-    ("attempt", "status", "there", "merged", "ago", "why"),
+    ("attempt", "status", "there", "merged", "ago", "may_go", "why"),
     [
-        (RUNNING, Status.CLOSED, True, True, 10 * LONG, None),
-        (OVER, Status.OPEN, True, True, 10 * LONG, None),
-        (OVER, Status.BLOCKED, True, True, 60.0, None),
-        (OVER, Status.BLOCKED, True, False, 2 * LONG, "its last attempt ended 14 days ago"),
-        (OVER, Status.CLOSED, True, False, 60.0, None),
-        (OVER, Status.CLOSED, True, True, 60.0, "its branch is merged"),
-        (OVER, Status.CLOSED, True, False, LONG + 60, "its last attempt ended 7 days ago"),
-        (OVER, Status.CLOSED, False, False, 60.0, "its directory is gone"),
-        (OVER, None, True, False, 60.0, "its task is gone"),
+        (RUNNING, Status.CLOSED, True, True, 10 * LONG, False, "it is being worked on"),
+        (TALKED_TO, Status.IN_PROGRESS, True, True, 10 * LONG, False, "its agent has not been ended"),
+        (OVER, Status.OPEN, True, True, 10 * LONG, False, "its task is not done"),
+        (OVER, Status.BLOCKED, True, True, 60.0, False, "its task waits for you"),
+        (OVER, Status.BLOCKED, True, False, 2 * LONG, True, "its last attempt ended 14 days ago"),
+        (OVER, Status.CLOSED, True, False, 60.0, False, "its last attempt ended less than a day ago"),
+        (OVER, Status.CLOSED, True, False, 90000.0, False, "its last attempt ended 1 day ago"),
+        (OVER, Status.CLOSED, True, True, 60.0, True, "its branch is merged"),
+        (OVER, Status.CLOSED, True, False, LONG + 60, True, "its last attempt ended 7 days ago"),
+        (OVER, Status.CLOSED, False, False, 60.0, True, "its directory is gone"),
+        (OVER, None, True, False, 60.0, True, "its task is gone"),
     ],
 )
 def test_a_place_may_go_when_nobody_can_come_back_to_it(
-    attempt: Attempt, status: Status | None, there: bool, merged: bool, ago: float, why: str | None
+    attempt: Attempt, status: Status | None, there: bool, merged: bool, ago: float, may_go: bool, why: str
 ) -> None:
-    assert judge(attempt, status, there=there, merged=merged, ago=ago) == why
+    assert judge(attempt, status, there=there, merged=merged, ago=ago) == (may_go, why)

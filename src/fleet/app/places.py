@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet import places
+from fleet.app.sites import find_any, open_site
 from fleet.app.tasks import Desk
 from fleet.config.workspace import project_workspace
 from fleet.core import FleetError, NotFound
 from fleet.core.task import Status, Task
 from fleet.core.text import clean
-from fleet.core.work import Attempt
+from fleet.core.work import Attempt, PlaceKind
 from fleet.host import repository
 from fleet.places import Place, Project, salvage
-from fleet.places.difference import branch_difference, difference, is_merged, tip_of
+from fleet.places.difference import Difference, branch_difference, difference, is_merged, tip_of
 from fleet.places.salvage import Content, Kept
 from fleet.supervisor.place import place_of
 
@@ -40,9 +42,9 @@ def show(cwd: Path, name: str) -> Content:
 
 
 def restore(cwd: Path, name: str, to: Path | None, branch: str | None) -> tuple[Kept, Path]:
-    """Bring a salvage back, in a directory of that name unless another is given."""
+    """Bring a salvage back, in a directory of its name unless another is given."""
     project = here(cwd)
-    where = (to or Path(name)).absolute()
+    where = (to or Path(salvage.find(project, name).name)).resolve()
     return salvage.restore(project, name, where, branch), where
 
 
@@ -50,41 +52,49 @@ def drop(cwd: Path, name: str) -> Kept:
     return salvage.drop(here(cwd), name)
 
 
-def compare(desk: Desk, cwd: Path, name: str, *, stat: bool) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a place has against its base; of one that is gone, what its branch has."""
+
+    place: Place
+    there: bool
+    difference: Difference
+
+
+def compare(desk: Desk, cwd: Path, name: str, *, stat: bool) -> Compared:
     """What a branch, a task or an attempt has against its base, with what is not committed."""
-    place = _named(desk, cwd, name)
+    place = _place(desk, _attempt(desk, cwd, name))
     if place.path.is_dir():
-        return difference(place, stat=stat)
+        return Compared(place, True, difference(place, stat=stat))
     project = places.project(place.repository) if place.repository else None
     tip = repository.ref(project.common, f"refs/heads/{place.branch}") if project else None
     if project is None or tip is None or place.base is None:
         raise NotFound(f"the place of {clean(name)} is gone: {clean(str(place.path))}", hint="fleet salvage list")
-    return branch_difference(project, place.base, tip, stat=stat)
+    return Compared(place, False, branch_difference(project, place.base, tip, stat=stat))
 
 
-def _named(desk: Desk, cwd: Path, name: str) -> Place:
-    """The place that is meant: by the branch of one in this project, by a task, or by one attempt."""
-    project = places.project(cwd)
-    if project is not None:
-        for place in places.known(_root(desk.home, project, cwd)):
-            if place.branch == name:
-                return place
-    attempt = _attempt(desk, name)
-    if attempt is None or not attempt.cwd:
-        raise NotFound(f"there is no place of a branch, a task or an attempt {clean(name)!r}", hint="fleet tasks --all")
+def _attempt(desk: Desk, cwd: Path, name: str) -> Attempt:
+    """Whom a name means, as for every other command; outside of a project by a task, or by any attempt."""
+    nobody = NotFound(f"there is no branch, task or attempt {clean(name)!r} with a place", hint="fleet tasks --all")
+    found = None
+    with suppress(NotFound):
+        found = find_any(open_site(cwd), name)
+    with suppress(FleetError):
+        found = found or desk.ledger.last_of([name]).get(name) or desk.ledger.get(name)
+    if found is None or not found.cwd:
+        raise nobody
+    return found
+
+
+def _place(desk: Desk, attempt: Attempt) -> Place:
+    """The place of an attempt, as it is written down or as the ledger has it."""
+    known = place_of(attempt)
+    if known is not None:
+        return known
     first = desk.ledger.of(attempt.task)[0]  # what came before the first attempt is where the task began
-    plain = Place(Path(attempt.cwd), attempt.branch, first.base if first.cwd == attempt.cwd else attempt.base)
-    return place_of(attempt) or plain
-
-
-def _attempt(desk: Desk, name: str) -> Attempt | None:
-    last = desk.ledger.last_of([name]).get(name)
-    if last is not None:
-        return last
-    try:
-        return desk.ledger.get(name)
-    except FleetError:
-        return None
+    base = first.base if first.cwd == attempt.cwd else attempt.base
+    whole = Path(attempt.repository) if attempt.repository else None
+    return Place(Path(attempt.cwd), attempt.branch, base, attempt.place, whole)
 
 
 def _root(home: Path, project: Project, cwd: Path) -> Path:
@@ -93,15 +103,16 @@ def _root(home: Path, project: Project, cwd: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Removable:
-    """A place that nobody needs any more, and why."""
+class Standing:
+    """A place, whether it may go, and why or why not."""
 
     place: Place
+    may_go: bool
     why: str
-    task: str
-    size: int | None
-    changed: int | None  # files that are not committed; they are saved first
-    ahead: int | None
+    task: str = ""
+    size: int | None = None
+    changed: int | None = None  # files that are not committed; they are saved first
+    ahead: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,27 +121,39 @@ class Removed:
     salvage: str | None
     branch_too: bool
     problem: str | None = None
+    hint: str | None = None
 
 
-def removable(desk: Desk, cwd: Path) -> list[Removable]:
-    """The places of merged branches, of attempts that ended long ago, and what nothing knows of any more."""
-    found = [(place, *_judged(desk, place, attempts)) for place, attempts in _with_attempts(desk, cwd)]
-    offered = [(place, why, task) for place, why, task in found if why is not None]
-    conditions = places.conditions([place for place, _, _ in offered])
-    return [
-        Removable(place, why, task, places.size(place.path), now.changed, now.ahead)
-        for (place, why, task), now in zip(offered, conditions, strict=True)
+def standing(desk: Desk, cwd: Path) -> list[Standing]:
+    """Every place, first those that may go: of merged branches, of attempts that ended long ago, and leftovers."""
+    roots = _roots(desk, cwd)
+    found = [_judged(desk, place, attempt) for place, attempt in _with_attempts(desk, roots)]
+    conditions = places.conditions([one.place for one in found])
+    whole = [
+        replace(one, size=places.size(one.place.path), changed=now.changed, ahead=now.ahead)
+        for one, now in zip(found, conditions, strict=True)
     ]
+    left = [
+        Standing(Place(path), True, "its removal was cut off", size=places.size(path), changed=0, ahead=0)
+        for root in roots
+        for path in places.leftovers(root)
+    ]
+    return sorted([*whole, *left], key=lambda one: not one.may_go)
 
 
-def _with_attempts(desk: Desk, cwd: Path) -> Iterator[tuple[Place, Attempt | None]]:
-    """Every place of this home, and of the project one stands in, with the last attempt that worked there."""
-    by_path = _by_path(desk.ledger.last_of_each())
+def _roots(desk: Desk, cwd: Path) -> list[Path]:
+    """Where places are: in this home, and where the project one stands in wants them."""
     roots = set((desk.home / places.PLACES).glob("*"))
     project = places.project(cwd)
     if project is not None:
         roots.add(_root(desk.home, project, cwd))
-    for root in sorted(roots):
+    return sorted(roots)
+
+
+def _with_attempts(desk: Desk, roots: Sequence[Path]) -> Iterator[tuple[Place, Attempt | None]]:
+    """Every place, with the last attempt that worked there."""
+    by_path = _by_path(desk.ledger.last_of_each())
+    for root in roots:
         for place in places.known(root):
             yield place, by_path.get(place.path)
 
@@ -144,32 +167,37 @@ def _by_path(attempts: Mapping[str, Attempt]) -> dict[Path, Attempt]:
     return found
 
 
-def _judged(desk: Desk, place: Place, attempt: Attempt | None) -> tuple[str | None, str]:
-    """Why a place may go, or None; and whose it was."""
+def _judged(desk: Desk, place: Place, attempt: Attempt | None) -> Standing:
     if attempt is None:
-        return _orphan(place), ""
+        return Standing(place, True, _orphan(place))
     status = _status(desk, attempt.task)
     ended = attempt.ended or attempt.created
-    why = judge(attempt, status, there=place.path.is_dir(), merged=_is_merged(place), ago=time.time() - ended)
-    return why, attempt.task
+    there, merged = place.path.is_dir(), _is_merged(place)
+    may_go, why = judge(attempt, status, there=there, merged=merged, ago=time.time() - ended)
+    return Standing(place, may_go, why, attempt.task)
 
 
-def judge(attempt: Attempt, status: Status | None, *, there: bool, merged: bool, ago: float) -> str | None:
-    """Why the place of a task may go; None as long as somebody may come back to it."""
-    if attempt.verdict is None or status in (Status.OPEN, Status.IN_PROGRESS):
-        return None
+def judge(attempt: Attempt, status: Status | None, *, there: bool, merged: bool, ago: float) -> tuple[bool, str]:
+    """Whether the place of a task may go, and why; it stays as long as somebody may come back to it."""
+    if attempt.verdict is None:
+        return False, "its agent has not been ended" if attempt.interactive else "it is being worked on"
+    if status in (Status.OPEN, Status.IN_PROGRESS):
+        return False, "its task is not done"
     if status is Status.BLOCKED and ago <= LONG:
-        return None
-    if not there:
-        return "its directory is gone"
-    if merged:
-        return "its branch is merged"
-    if status is None:
-        return "its task is gone"
-    return f"its last attempt ended {int(ago // 86400)} days ago" if ago > LONG else None
+        return False, "its task waits for you"
+    for may_go, why in ((not there, "its directory is gone"), (merged, "its branch is merged"),
+                        (status is None, "its task is gone")):  # fmt: skip
+        if may_go:
+            return True, why
+    return ago > LONG, f"its last attempt ended {_days(ago)} ago"
 
 
-def _orphan(place: Place) -> str | None:
+def _days(seconds: float) -> str:
+    days = int(seconds // 86400)
+    return "less than a day" if not days else f"{days} day{'' if days == 1 else 's'}"
+
+
+def _orphan(place: Place) -> str:
     if not place.path.is_dir():
         return "its directory is gone"
     said = places.record.read(place.path)
@@ -193,16 +221,19 @@ def _status(desk: Desk, task: str) -> Status | None:
     return found.status
 
 
-def clean_up(desk: Desk, offered: list[Removable], cap: int | None) -> Iterator[Removed]:
+def clean_up(desk: Desk, offered: Sequence[Standing], cap: int | None) -> Iterator[Removed]:
     """Save, then remove, each in turn; one that cannot be is said, and the others go on."""
     for one in offered:
         try:
             yield _clean(desk, one, cap)
         except FleetError as problem:
-            yield Removed(str(one.place.path), None, branch_too=False, problem=problem.message)
+            yield Removed(str(one.place.path), None, False, problem.message, problem.hint)
 
 
-def _clean(desk: Desk, one: Removable, cap: int | None) -> Removed:
+def _clean(desk: Desk, one: Standing, cap: int | None) -> Removed:
+    if one.place.kind is PlaceKind.INPLACE:
+        places.finish(one.place.path)
+        return Removed(str(one.place.path), None, branch_too=False)
     last = desk.ledger.last_of([one.task]).get(one.task) if one.task else None
     if last is not None and last.verdict is None:  # it began again while somebody thought about it
         raise FleetError(f"{one.task} is being worked on again")

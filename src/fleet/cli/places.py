@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from fleet.cli.show import BAD, GOOD, data, json_option, size, table, talk, warn
-from fleet.core.text import clean
+from fleet.core import BadConfig
+from fleet.core.text import clean, sayable
 
 if TYPE_CHECKING:
-    from fleet.app.places import Removable, Removed
+    from fleet.app.places import Compared, Removed, Standing
+    from fleet.places.salvage import Content
 
 LINES = {"+": GOOD, "-": BAD, "@": "cyan"}
 
@@ -22,18 +24,37 @@ LINES = {"+": GOOD, "-": BAD, "@": "cyan"}
 @click.command()
 @click.argument("name", metavar="BRANCH|TASK|ATTEMPT")
 @click.option("--stat", is_flag=True, help="Only which files, and how much.")
-def diff(name: str, stat: bool) -> None:
+@json_option
+def diff(name: str, stat: bool, as_json: bool) -> None:
     """Show what an attempt's place has against what it began from: commits, what is not committed, new files."""
     from fleet.app.places import compare
     from fleet.cli.tasks import open_desk
 
-    text = compare(open_desk(), Path.cwd(), name, stat=stat)
+    found = compare(open_desk(), Path.cwd(), name, stat=stat)
+    if not found.there:
+        warn(f"its place is gone, so this is what its branch has: {clean(found.place.branch or '', 200)}")
+    for inside in found.difference.repositories:
+        warn(f"{clean(inside, 2000)} is a repository of its own, and what it holds is not shown: see there")
+    if as_json:
+        data(_compared(found, stat=stat))
+        return
+    text = found.difference.text
     if not sys.stdout.isatty():
         sys.stdout.buffer.write(text)
         sys.stdout.flush()
         return
     for line in text.decode(errors="replace").splitlines():
         click.echo(click.style(_safe(line), fg=LINES.get(line[:1])))
+
+
+def _compared(found: Compared, *, stat: bool) -> dict[str, object]:
+    place, seen = found.place, found.difference
+    return {
+        "path": sayable(str(place.path)), "branch": place.branch, "base": place.base, "place_is_there": found.there,
+        "files": [{"path": path, "added": added, "removed": removed} for path, added, removed in seen.files],
+        "repositories": [sayable(path) for path in seen.repositories],
+        "patch": None if stat else seen.text.decode(errors="replace"),
+    }  # fmt: skip
 
 
 def _safe(line: str) -> str:
@@ -44,6 +65,8 @@ def _safe(line: str) -> str:
 @click.group()
 def salvage() -> None:
     """What was saved of places that are gone (list, show, restore, drop).
+
+    Each has a name; its task or its branch will do when only one is meant.
 
     Every file that was not committed and every commit that no branch leads to is kept in the project's own repository,
     under refs/fleet/salvage, until it is dropped.
@@ -75,7 +98,7 @@ def show(name: str, as_json: bool) -> None:
 
     found = look(Path.cwd(), name)
     if as_json:
-        data(found)
+        data(_content(found))
         return
     facts = [
         ("name", found.kept.name), ("saved", _clock(found.kept.at)), ("branch", found.kept.branch),
@@ -90,7 +113,7 @@ def show(name: str, as_json: bool) -> None:
         click.echo(f"deleted  {clean(path, 2000)}")
     for path, count in found.files:
         click.echo(f"file     {clean(path, 2000)}  {size(count)}")
-    talk(f"  bring it back: fleet salvage restore {clean(name)}")
+    talk(f"  bring it back: fleet salvage restore {clean(found.kept.name)}")
 
 
 @salvage.command()
@@ -121,30 +144,45 @@ def drop(name: str, yes: bool, as_json: bool) -> None:
 
     if not yes:
         found = look(Path.cwd(), name)
-        talk(f"{found.kept.name}: {len(found.files)} files, {len(found.commits)} commits, {size(found.kept.size)}")
+        files, commits = _count(len(found.files), "file"), _count(len(found.commits), "commit")
+        talk(f"{clean(found.kept.name)}: {files}, {commits}, {size(found.kept.size)}")
+        if not sys.stdin.isatty():
+            raise BadConfig("nobody can be asked here", hint=f"fleet salvage drop {clean(found.kept.name)} --yes")
         click.confirm("Let it go for good?", abort=True, err=True)
     kept = let_go(Path.cwd(), name)
     data({"name": kept.name, "commit": kept.commit}) if as_json else click.echo(f"Dropped {kept.name} ({kept.commit})")
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _content(found: Content) -> dict[str, object]:
+    return {
+        "kept": found.kept, "files": [(sayable(path), count) for path, count in found.files],
+        "gone": [sayable(path) for path in found.gone], "commits": found.commits,
+    }  # fmt: skip
+
+
 def clean_places(*, yes: bool, large: bool, as_json: bool) -> None:
-    """Offer the places that nobody needs any more, and remove them once a person agreed; each is saved first."""
-    from fleet.app.places import clean_up, removable
+    """Show every place, and remove those that nobody needs any more once a person agreed; each is saved first."""
+    from fleet.app.places import clean_up, standing
     from fleet.cli.tasks import open_desk
     from fleet.places.salvage import CAP
 
     desk = open_desk()
-    offered = removable(desk, Path.cwd())
+    found = standing(desk, Path.cwd())
+    offered, kept = [one for one in found if one.may_go], [one for one in found if not one.may_go]
     if as_json and not yes:
-        data({"removed": [], "removable": [_said(one) for one in offered]})
+        data({"removed": [], "removable": [_said(one) for one in offered], "kept": [_said(one) for one in kept]})
         return
     if not as_json:
-        _offer(offered)
+        _show(found)
     if not offered or not (yes or _agreed()):
         return
     done = list(clean_up(desk, offered, None if large else CAP))
     if as_json:
-        data({"removed": done, "removable": []})
+        data({"removed": done, "removable": [], "kept": [_said(one) for one in kept]})
     _tell(done, quietly=as_json)
 
 
@@ -152,6 +190,8 @@ def _tell(done: Sequence[Removed], *, quietly: bool) -> None:
     for one in done:
         if one.problem is not None:
             warn(f"kept {clean(one.path, 2000)}: {clean(one.problem, 2000)}")
+            if one.hint:
+                talk(f"  next: {clean(one.hint, 2000)}")
         elif not quietly:
             saved = f"saved as {one.salvage}: fleet salvage show {one.salvage}" if one.salvage else "nothing to save"
             click.echo(f"removed {clean(one.path, 2000)}; {saved}")
@@ -159,28 +199,29 @@ def _tell(done: Sequence[Removed], *, quietly: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _offer(offered: Sequence[Removable]) -> None:
-    if not offered:
+def _show(found: Sequence[Standing]) -> None:
+    if found:
+        rows = [
+            (str(one.place.path), size(one.size), "unknown" if one.changed is None else str(one.changed),
+             "may go" if one.may_go else "stays", one.why)
+            for one in found
+        ]  # fmt: skip
+        table(("PLACE", "SIZE", "NOT COMMITTED", "", "WHY"), rows)
+    if not any(one.may_go for one in found):
         talk("every place is still needed")
-        return
-    rows = [
-        (str(one.place.path), size(one.size), one.why, "unknown" if one.changed is None else str(one.changed))
-        for one in offered
-    ]
-    table(("PLACE", "SIZE", "WHY", "NOT COMMITTED"), rows)
 
 
 def _agreed() -> bool:
     if not sys.stdin.isatty():
         talk("remove them with: fleet clean --places --yes")
         return False
-    return click.confirm("Save what is not committed, and remove them?", err=True)
+    return click.confirm("Save what is not committed, and remove those that may go?", err=True)
 
 
-def _said(one: Removable) -> dict[str, object]:
+def _said(one: Standing) -> dict[str, object]:
     return {
-        "path": str(one.place.path), "branch": one.place.branch, "task": one.task, "why": one.why, "size": one.size,
-        "changed": one.changed, "ahead": one.ahead,
+        "path": sayable(str(one.place.path)), "branch": one.place.branch, "task": one.task, "why": one.why,
+        "size": one.size, "changed": one.changed, "ahead": one.ahead,
     }  # fmt: skip
 
 

@@ -2,54 +2,92 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.host import git, repository
+from fleet.host.repository import Entry
 from fleet.places.base import Place
 from fleet.places.paths import Project
+from fleet.places.salvage.find import is_as_given
 
-LOOK = ("diff", "--cached", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
+LOOK = ("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
 
 
-def difference(place: Place, *, stat: bool = False) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A diff as people read it; each file with its lines added and removed (None: not text); repositories inside."""
+
+    text: bytes
+    files: tuple[tuple[str, int | None, int | None], ...]
+    repositories: tuple[str, ...] = ()  # that hold what the diff cannot show
+
+
+def difference(place: Place, *, stat: bool = False) -> Difference:
     """The diff from the base to what stands in the place now. Nothing that stands there is run."""
     found = git.find(place.path)
     if found is None or place.base is None:
         raise FleetError(f"{clean(str(place.path))} is in no git repository, so there is nothing to compare with")
     with repository.workshop(found) as shop:
-        _take_in(shop)
-        form = ("--stat=100",) if stat else ("--patch",)
-        done = shop.ask(*LOOK, *form, place.base, "--", tree=True)
-    if done.code:
-        raise repository.refused(done, f"{place.path} cannot be compared with {place.base}")
-    return done.out
+        changed = [one for one in shop.entries() if one.changed or one.is_repository]
+        _take_in(shop, changed)
+        text, files = _shown(shop, stat, "--cached", place.base, tree=True)
+    inside = (one.path.rstrip(b"/") for one in changed if one.is_repository and not is_as_given(place.path, one))
+    return Difference(text, files, tuple(os.fsdecode(path) for path in sorted(set(inside))))
 
 
-def _take_in(shop: repository.Workshop) -> None:
-    """Add what changed to our copy of the index; a repository inside is left as the index has it."""
-    changed = sorted({one.path for one in shop.entries() if one.changed and not one.is_repository})
-    done = shop.ask("update-index", "--add", "--remove", "-z", "--stdin", stdin=b"\0".join([*changed, b""]), tree=True)
-    if done.code:
-        raise repository.refused(done, f"{shop.top} cannot be read")
+def _take_in(shop: repository.Workshop, changed: Sequence[Entry]) -> None:
+    """Add what changed to our copy of the index; of a repository inside, the commit that it stands on."""
+    plain = sorted({one.path for one in changed if not one.is_repository})
+    links = []
+    for one in changed:
+        found = git.find(shop.top / os.fsdecode(one.path)) if one.is_repository else None
+        commit = git.head(found).commit if found is not None and found.top != shop.top else None
+        if commit is not None:
+            links.append(b"160000 %s 0\t%s\0" % (commit.encode(), one.path.rstrip(b"/")))
+    for args, stdin in (
+        (("--add", "--remove", "-z", "--stdin"), b"\0".join([*plain, b""])),
+        (("-z", "--index-info"), b"".join(links)),
+    ):
+        done = shop.ask("update-index", *args, stdin=stdin, tree=True)
+        if done.code:
+            raise repository.refused(done, f"{shop.top} cannot be read")
 
 
-def branch_difference(project: Project, base: str, tip: str, *, stat: bool = False) -> bytes:
+def branch_difference(project: Project, base: str, tip: str, *, stat: bool = False) -> Difference:
     """The diff between two commits of the main repository, for a place that is gone."""
     with repository.workshop(git.Repository(project.top, project.common, project.common)) as shop:
-        form = ("--stat=100",) if stat else ("--patch",)
-        done = shop.ask("diff", *LOOK[2:], *form, base, tip, "--")
-    if done.code:
-        raise repository.refused(done, f"{tip} cannot be compared with {base}")
-    return done.out
+        return Difference(*_shown(shop, stat, base, tip))
+
+
+Files = tuple[tuple[str, int | None, int | None], ...]
+
+
+def _shown(shop: repository.Workshop, stat: bool, *what: str, tree: bool = False) -> tuple[bytes, Files]:
+    found = []
+    for form in (("--stat=100",) if stat else ("--patch",), ("--numstat", "-z", "--no-renames")):
+        done = shop.ask("diff", *LOOK, *form, *what, "--", tree=tree)
+        if done.code:
+            raise repository.refused(done, f"{shop.top} cannot be compared")
+        found.append(done.out)
+    lines = (line.split("\t", 2) for line in found[1].decode(errors="replace").split("\0") if line.count("\t") >= 2)
+    return found[0], tuple((path, _number(added), _number(removed)) for added, removed, path in lines)
+
+
+def _number(word: str) -> int | None:
+    return int(word) if word.isdigit() else None
 
 
 def is_merged(project: Project, tip: str) -> bool:
-    """Whether what the main repository stands on, or a branch that it follows, has a commit in it already."""
+    """Whether what the main repository stands on has a commit in it already."""
     done = repository.ask(project.common, "merge-base", "--is-ancestor", tip, "HEAD")
     return done.code == 0
 
 
 def tip_of(place: Place) -> str | None:
-    """The commit that a place stands on; of its branch when its directory is gone."""
+    """The commit that a place stands on; None when its directory is gone."""
     found = git.find(place.path) if place.path.is_dir() else None
     return git.head(found).commit if found is not None and found.top == place.path else None

@@ -57,11 +57,11 @@ def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = Fal
     if not place.path.is_dir():
         return Finds()
     found = _repository(project, place)
-    without = record.furnished(place.path)
     finds = Finds(head=git.head(found).commit or place.base)
     with repository.workshop(found, project.common / "objects") as shop:
         listed = shop.entries(ignored=ignored)
-        finds.entries = [one for one in listed if one.is_tracked or os.fsdecode(one.path) not in without]
+        without = _only_here(shop, finds.head, record.furnished(place.path))
+        finds.entries = [one for one in listed if one.path not in without]
         finds.named = _named(found, place)
         if not only_mark:
             finds.staged = _is_staged(shop, finds)
@@ -77,6 +77,14 @@ def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = Fal
     finds.empty = _empty(place.path, finds)
     _measure(finds, place.path)
     return finds
+
+
+def _only_here(shop: repository.Workshop, head: str | None, paths: tuple[str, ...]) -> frozenset[bytes]:
+    """Those of the paths that the last commit does not have; whether they were added since does not count."""
+    if not paths or head is None:
+        return frozenset(os.fsencode(path) for path in paths)
+    done = shop.ask("ls-tree", "-r", "-z", "--name-only", "--full-tree", head)
+    return frozenset(os.fsencode(path) for path in paths) - set(done.out.split(b"\0"))
 
 
 def _repository(project: Project, place: Place) -> Repository:
@@ -106,7 +114,7 @@ def _gather(finds: Finds, top: Path, entry: Entry) -> None:
     """Which files have to be read: those that changed, and all of a repository that stands inside."""
     at = top / os.fsdecode(entry.path.rstrip(b"/"))
     if entry.is_repository:
-        if not _is_as_given(at, entry.blob):
+        if not is_as_given(top, entry):
             finds.inside += _nested(top, at)
     elif entry.changed and is_file(at):
         finds.inside.append(entry.path)
@@ -114,8 +122,9 @@ def _gather(finds: Finds, top: Path, entry: Entry) -> None:
         finds.inside += below(top, at)
 
 
-def _is_as_given(at: Path, commit: str) -> bool:
-    """Whether a submodule holds nothing of its own: it was never filled, or stands where it was put."""
+def is_as_given(top: Path, entry: Entry) -> bool:
+    """Whether a repository inside holds nothing of its own: it was never filled, or stands where it was put."""
+    at, commit = top / os.fsdecode(entry.path.rstrip(b"/")), entry.blob
     found = git.find(at)
     if found is None or found.top != at:
         return bool(commit) and not below(at, at)

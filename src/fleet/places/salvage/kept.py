@@ -9,13 +9,14 @@ from typing import TypeVar
 
 import msgspec
 
-from fleet.core import FleetError, NotFound
+from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.text import clean
 from fleet.host import repository
-from fleet.host.git import COMMIT
+from fleet.host.git import COMMIT, EMPTY_TREE
 from fleet.places.paths import Project
 from fleet.places.salvage.find import REFS
 
+MOST = 1000  # commits that are named
 LATEST = 253402300800.0  # the year 10000, which no calendar has
 
 
@@ -37,7 +38,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a salvage holds: files with their bytes, and commits (hash and subject) that no branch led to."""
+    """What a salvage holds: files with their bytes, also those only staged; commits that no branch leads to."""
 
     kept: Kept
     files: tuple[tuple[str, int], ...]
@@ -99,9 +100,18 @@ def _kept(ref: str, commit: str, body: str) -> Kept:
 
 
 def find(project: Project, name: str) -> Kept:
-    for one in all(project):
-        if one.name == name:
-            return one
+    """The salvage of that name; or of that task or branch, when there is only one."""
+    known = all(project)
+    for found in (
+        [one for one in known if one.name == name],
+        [one for one in known if one.task == name],
+        [one for one in known if one.branch == name],
+    ):
+        if len(found) > 1:
+            names = ", ".join(clean(one.name) for one in found)
+            raise BadConfig(f"{clean(name)} names {len(found)} that were saved: {names}", hint="fleet salvage list")
+        if found:
+            return found[0]
     raise NotFound(f"there is no salvage {clean(name)!r} in {clean(str(project.top))}", hint="fleet salvage list")
 
 
@@ -111,14 +121,27 @@ def show(project: Project, name: str) -> Content:
     what = f"{kept.name} cannot be read"
     listed = repository.do(project.common, "ls-tree", "-r", "-z", "-l", "--full-tree", kept.commit, what=what)
     facts = facts_of(project, kept)
-    found = []
+    staged, unstaged = _staged(project, kept)
+    found: dict[str, int] = {}
     for line in listed.split("\0"):
         about, _, path = line.partition("\t")
         path = facts.odd.get(path.removeprefix("odd/"), path) if path.startswith("odd/") else path
         size = about.split()[-1:]
-        if path.startswith("files/") and size[0].isdigit():
-            found.append((path.removeprefix("files/"), int(size[0])))
-    return Content(kept, tuple(sorted(found)), tuple(facts.gone), _commits(project, kept))
+        folder, _, path = path.partition("/")
+        if (folder == "files" or (folder == "staged" and path in staged and path not in found)) and size[0].isdigit():
+            found[path] = int(size[0])
+    gone = dict.fromkeys([*facts.gone, *(path for path in unstaged if path not in found)])
+    return Content(kept, tuple(sorted(found.items())), tuple(gone), _commits(project, kept))
+
+
+def _staged(project: Project, kept: Kept) -> tuple[set[str], list[str]]:
+    """What the index had that the last commit has not, and what it had not any more."""
+    tree = f"{kept.commit}:staged"
+    args = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", kept.head or EMPTY_TREE, tree, "--")
+    done = repository.ask(project.common, *args)
+    words = done.out.decode(errors="surrogateescape").split("\0") if done.code == 0 else []
+    pairs = list(zip(words[::2], words[1::2], strict=False))
+    return {path for how, path in pairs if how != "D"}, [path for how, path in pairs if how == "D"]
 
 
 def facts_of(project: Project, kept: Kept) -> Facts:
@@ -137,10 +160,12 @@ def _are_paths(words: list[str]) -> bool:
 
 
 def _commits(project: Project, kept: Kept) -> tuple[tuple[str, str], ...]:
-    args = ("log", "-z", "--no-walk", "--format=%H %s", f"{kept.commit}^@", "--")
+    """The commits that go for good with the salvage: those that no branch or tag leads to now."""
+    but = ("--not", "--branches", "--tags", "--remotes")
+    args = ("log", "-z", f"--max-count={MOST}", "--format=%H %s", f"{kept.commit}^@", *but, "--")
     text = repository.ask(project.common, *args).out.decode(errors="surrogateescape")
     pairs = (line.partition(" ") for line in text.split("\0") if line)
-    return tuple((commit, subject) for commit, _, subject in pairs if commit != kept.head)
+    return tuple((commit, subject) for commit, _, subject in pairs)
 
 
 def drop(project: Project, name: str) -> Kept:
