@@ -240,12 +240,11 @@ def test_ten_shells_begin_ten_agents(yard: Yard) -> None:
 
 def test_of_five_shells_that_want_one_branch_one_gets_it(yard: Yard) -> None:
     ran = at_once(yard, [("create", "same", "-p", f"write {n}.txt x") for n in range(5)])
-    assert sorted(one.code for one in ran)[0] == 0
     assert [one.code for one in ran].count(0) == 1, ran
     for one in ran:
         assert one.code == 0 or "same" in one.err, one
     rows = yard.ok("list", "--json").json()
-    assert [(row["branch"], row["state"]) for row in rows if row["state"] not in ("working",)] == [("same", "waiting")]
+    assert [row["branch"] for row in rows] == ["same"]
     assert len(yard.took(rows[0]["attempt"])) == 1
     assert yard.sessions() == ["ai_same"]
 
@@ -509,7 +508,7 @@ def test_a_limit_ends_an_agent_whoever_looks(yard: Yard) -> None:
 
 def test_a_time_limit_that_is_set_ends_an_agent_in_a_terminal(yard: Yard) -> None:
     (yard.project / "fleet.yaml").write_text("limits: {timeout: 2s}\n")
-    yard.create("slow", "work")
+    yard.create("slow")
     until(lambda: not yard.agents())
     row = yard.rows()["slow"]
     assert row["state"] == "ended"
