@@ -210,11 +210,11 @@ def test_a_mistake_among_several_makes_none(yard: Yard) -> None:
 
 
 def test_when_one_of_several_cannot_be_made_the_others_are_kept_or_all_are_undone(yard: Yard) -> None:
-    yard.git("worktree", "add", "-q", "-b", "mine", str(yard.root / "mine"))
+    (yard.project / "fleet.yaml").write_text("""workspace: {setup: ['case "$PWD" in */mine-*) exit 3;; esac']}\n""")
     some = yard.fleet("multi", "a:write f.txt x", "mine:y", "b:z")
     assert some.code == 1
     assert "not begun  mine" in some.err
-    assert "checked out" in some.err
+    assert "exit code 3" in some.err
     assert "2 of 3" in some.err
     assert yard.rows().keys() == {"a", "b"}
     yard.kill("*")
@@ -222,7 +222,16 @@ def test_when_one_of_several_cannot_be_made_the_others_are_kept_or_all_are_undon
     assert none.code == 1
     assert none.out.count("undone") == 2
     assert not yard.rows()
-    assert yard.branches() == {"main", "mine"}
+    assert yard.branches() == {"main"}
+
+
+def test_what_git_cannot_have_is_known_before_anything_is_made(yard: Yard) -> None:
+    yard.git("worktree", "add", "-q", "-b", "mine", str(yard.root / "mine"))
+    for wrong, why in (("mine", "checked out in"), ("main", "checked out in"), ("main/sub", "beside main")):
+        refused = yard.fleet("multi", "a:x", f"{wrong}:y")
+        assert (refused.code, why in refused.err) == (1, True), refused.err
+    assert not yard.rows()
+    assert yard.ok("tasks", "--all", "--json").json() == []
     yard.git("worktree", "remove", str(yard.root / "mine"))
 
 

@@ -61,6 +61,12 @@ def test_no_branch_is_made_twice() -> None:
         must_differ([Wanted("a"), Wanted("b"), Wanted("a")])
 
 
+def test_two_that_git_cannot_have_beside_each_other_are_refused() -> None:
+    must_differ([Wanted("a"), Wanted("ab/c"), Wanted("d/e"), Wanted("d/f")])
+    with pytest.raises(BadConfig, match="a/b/c beside a"):
+        must_differ([Wanted("a/b/c"), Wanted("a")])
+
+
 @pytest.mark.parametrize(
     ("attempt", "alive", "being_made", "ended", "told"),
     [

@@ -72,6 +72,8 @@ def _checked(site: Site, wanted: Wanted) -> Wanted:
     named = wanted.branch if wanted.branch.startswith(prefix) else prefix + wanted.branch
     one = replace(wanted, branch=places.check_branch(named))
     _must_be_free(site, one.branch)
+    if site.workspace.place is not PlaceKind.CLONE:
+        places.must_be_free(site.project, one.branch, places.path_for(site.root, one.branch))
     coder = talker_of(site.house.find_coder(one.coder, site.house.runtime))
     if machine.program(coder.program) is None:
         raise ToolMissing(f"{coder.program} is not installed, or not on your PATH", hint="fleet coders list")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from fleet.core import BadConfig
 from fleet.core.text import clean
@@ -71,9 +72,13 @@ def multi(pairs: Sequence[str], batch: str, who: Sequence[Who], base: str | None
 
 
 def must_differ(wanted: Sequence[Wanted]) -> None:
-    """Refuse a branch that is asked for twice."""
+    """Refuse a branch that is asked for twice, and two that git cannot have beside each other."""
     seen: set[str] = set()
     for one in wanted:
         if one.branch in seen:
             raise BadConfig(f"the branch {clean(one.branch)} is asked for twice")
         seen.add(one.branch)
+    for one in wanted:
+        for parent in PurePosixPath(one.branch).parents:
+            if str(parent) in seen:
+                raise BadConfig(f"there cannot be a branch {clean(one.branch)} beside {clean(str(parent))}")

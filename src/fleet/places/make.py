@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from fleet.core import BadConfig, FleetError, NotFound, Unavailable
 from fleet.core.text import clean
@@ -83,7 +83,7 @@ def _wanted(kind: PlaceKind, project: Project, branch: str, base: str | None, sa
     if earlier and said is not None and tip in (None, said.base) and base is None:
         return Record(kind, branch, said.base, str(project.top), own_branch=True)
     if tip is not None and kind is PlaceKind.WORKTREE:
-        _must_be_free(project, branch)
+        must_be_free(project, branch)
     own = tip is None or (earlier and tip == start)
     return Record(kind, branch, start if own else _fork(project, start, tip or start), str(project.top), own_branch=own)
 
@@ -100,15 +100,21 @@ def commit(project: Project, name: str) -> str:
     return done.out.decode().strip()
 
 
-def _must_be_free(project: Project, branch: str) -> None:
-    """Refuse a branch that somebody works on."""
-    where = [at for _, at, name in repository.linked(project.common) if name == branch and at.exists()]
+def must_be_free(project: Project, branch: str, own: Path | None = None) -> None:
+    """Refuse a branch that somebody works on, elsewhere than in its own place, and one that git cannot have."""
+    linked = repository.linked(project.common)
+    where = [at for _, at, name in linked if name == branch and at.exists() and at != own]
     if not project.is_bare and repository.branch_of(project.common) == branch:
         where.append(project.top)
     if where:
         raise FleetError(
             f"the branch {clean(branch)} is checked out in {clean(str(where[0]))}", hint="choose another branch"
         )
+    for parent in PurePosixPath(branch).parents[:-1]:
+        if repository.ref(project.common, f"refs/heads/{parent}") is not None:
+            raise FleetError(
+                f"there cannot be a branch {clean(branch)} beside {clean(str(parent))}", hint="choose another"
+            )
 
 
 def _fork(project: Project, start: str, tip: str) -> str:
