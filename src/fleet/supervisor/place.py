@@ -9,11 +9,12 @@ from pathlib import Path
 from fleet import places
 from fleet.config.workspace import project_workspace
 from fleet.core import FleetError, template
+from fleet.core.errors import is_passing
 from fleet.core.task import Spec
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
 from fleet.core.workspace import Workspace
-from fleet.host import git
+from fleet.host import git, inside
 from fleet.places import Place, ports
 from fleet.places.furnish import Furnished, furnish
 from fleet.supervisor.environment import agent_environment
@@ -69,9 +70,15 @@ def settle_in(home: Path, task: str, spec: Spec) -> Placed:
     branch = f"{BRANCH}{task}"
     path = places.path_for(places.root_for(home, project, asked), branch)
     place = places.make(kind, project, branch, here.base, path)
-    inside = place.path / cwd.resolve().relative_to(found.top)
-    inside.mkdir(parents=True, exist_ok=True)
-    return Placed(place, inside, workspace or Workspace())
+    below = cwd.resolve().relative_to(found.top)
+    try:
+        inside.make(place.path, below)
+    except OSError as problem:
+        if is_passing(problem):
+            raise
+        said = f"nobody can begin in {clean(str(below))} of {clean(str(place.path))}: {problem.strerror}"
+        raise FleetError(said, hint=f"ls -la {clean(str(place.path))}") from problem
+    return Placed(place, place.path / below, workspace or Workspace())
 
 
 def place_of(attempt: Attempt) -> Place | None:
