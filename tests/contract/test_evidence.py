@@ -25,7 +25,7 @@ from fleet.evidence.journal import Journal
 from fleet.evidence.ledger import Ledger
 from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_receipt, load_snapshot, save
 from fleet.evidence.snapshot import Snapshot, changed, look, walk
-from fleet.host import database, git
+from fleet.host import database, git, locks
 
 NEW = Attempt("", "t1", 0, "c", "m", "/", "me", 1.0)
 
@@ -162,6 +162,55 @@ def test_a_record_that_does_not_fit_on_the_disk_is_not_there_at_all(tmp_path: Pa
     journal.append([{"id": 2}])
     journal.close()
     assert lines(path) == [{"id": 1}, {"id": 2}]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from fleet.evidence.journal import Journal
+for n in range(60):
+    one = Journal(Path(sys.argv[1]))
+    one.append([{"who": sys.argv[2], "n": n, "text": "x" * 2000}] * 3, numbered=True)
+    one.close()
+"""
+
+
+def test_several_writers_keep_whole_lines_and_one_count(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    kept = Journal(path)  # open all the while, as a supervisor has it
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(n)]) for n in range(4)]
+    while any(one.poll() is None for one in writers):
+        kept.append([{"who": "me"}], numbered=True)
+    kept.close()
+    assert [one.returncode for one in writers] == [0] * 4
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [one["id"] for one in found] == list(range(1, len(found) + 1))
+    for who in "0123":
+        assert [one["n"] for one in found if one["who"] == who] == [n // 3 for n in range(180)]
+
+
+def test_a_torn_line_of_any_length_is_cut_off_whoever_writes_next(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    journal = Journal(path)
+    journal.append([{"text": "whole"}], numbered=True)
+    with path.open("ab") as file:
+        file.write(b'{"id": 2, "te' + b"x" * 200_000)
+    journal.append([{"text": "next"}], numbered=True)
+    journal.close()
+    assert lines(path) == [{"id": 1, "text": "whole"}, {"id": 2, "text": "next"}]
+
+
+def test_a_journal_that_somebody_locks_for_ever_holds_nobody_up_for_long(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    journal = Journal(path)
+    theirs = locks.take(path)
+    assert theirs is not None
+    with pytest.raises(OSError, match="locked"):
+        journal.append([{"id": 1}])
+    locks.release(theirs)
+    journal.append([{"id": 1}])
+    journal.close()
+    assert lines(path) == [{"id": 1}]
 
 
 # ---- receipts

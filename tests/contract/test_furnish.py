@@ -357,8 +357,15 @@ def test_no_two_living_attempts_have_a_port_in_common(tmp_path: Path) -> None:
     ports.free(tmp_path, "t1.1")
     ports.free(tmp_path, "t1.1")
     assert ports.take(tmp_path, "t3.1") == first
-    assert ports.forget(tmp_path, {"t2.1"}) == ["t3.1"]
+    late: list[int] = []
+
+    def living() -> set[str]:
+        late.append(ports.take(tmp_path, "t5.1"))  # by one that begins while somebody asks who lives
+        return {"t2.1"}
+
+    assert ports.forget(tmp_path, living) == ["t3.1"]
     assert ports.take(tmp_path, "t4.1") == first
+    assert ports.take(tmp_path, "t5.1") == late[0]
 
 
 def test_a_port_that_somebody_listens_on_is_given_to_nobody(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.core import FleetError
-from fleet.host import files, locks, machine, process
+from fleet.host import files, locks, machine, process, run
 
 STUBBORN = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()"
 
@@ -142,3 +142,15 @@ def test_what_a_tree_uses_is_all_of_it_in_one_look() -> None:
         assert found[os.getpid()].memory > tree.memory, "what is below counts for those above"
         child.stdin.close()
     assert process.facts([child.pid]) == {}
+
+
+def test_what_cannot_be_become_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shell").write_text("no program")
+    for argv, cwd, said in (
+        ([str(tmp_path / "shell")], tmp_path, "shell cannot be run"),
+        (["no-such-program"], tmp_path, "no-such-program is not installed"),
+        (["true"], tmp_path / "gone", "gone cannot be entered"),
+    ):
+        with pytest.raises(FleetError, match=said):
+            run.become(argv, cwd=cwd, env={"PATH": os.environ["PATH"]})

@@ -22,7 +22,7 @@ from typing import cast
 import pytest
 
 from fleet.host import locks
-from fleet.keeper import Cause, Exit, Hold, Start, abort, adopt, hold, strays, sweep
+from fleet.keeper import Cause, Exit, Hold, Start, abort, adopt, hold, rouse, strays, sweep
 from fleet.keeper.hold import PROGRAM
 
 AGENTS = Path(__file__).parent.parent / "standins" / "agents"
@@ -533,6 +533,20 @@ def test_a_killed_keeper_takes_the_agent_along_and_its_strays_can_be_swept(attem
     assert strays({}) == [], "no marks are no licence to kill everything"
     assert sweep(attempt.marks) == 8
     assert strays(attempt.marks) == []
+
+
+def test_whoever_else_was_started_with_the_directory_is_left_alone(attempt: Attempt) -> None:
+    held = ready(attempt, attempt.agent("stubborn"))
+    idle = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()", str(attempt.directory)]
+    with subprocess.Popen(idle) as somebody:
+        try:
+            assert rouse(attempt.directory, finally_end=True) == 1
+            asyncio.run(end(held))
+            assert held.lost
+            assert somebody.poll() is None
+        finally:
+            somebody.kill()
+    sweep(attempt.marks)
 
 
 def test_a_keeper_that_fails_ends_the_agent_and_says_why(attempt: Attempt) -> None:

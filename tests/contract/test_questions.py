@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fleet.core import FleetError, NotFound
-from fleet.questions import file, server, thread
+from fleet.questions import file, remarks, server, thread
 
 WITHIN = 20.0
 WHEN = "2026-05-03 14:10"
@@ -263,3 +263,28 @@ def test_an_answer_closes_the_code_block_that_its_question_left_open(artifacts: 
     given = file.answer(artifacts, asked, "ok then", WHEN)
     assert (given.number, given.answer) == (1, "ok then")
     assert [one.is_open for one in file.read(artifacts)] == [False]
+
+
+# ---- what is said unasked
+
+
+def test_a_remark_keeps_its_number_whichever_is_taken_back(tmp_path: Path) -> None:
+    assert [remarks.add(tmp_path, "t1", text) for text in ("one", "two", "three")] == [1, 2, 3]
+    assert remarks.add(tmp_path, "t2", "another's") == 1
+    assert remarks.drop(tmp_path, "t1", 2)
+    assert remarks.read(tmp_path, "t1", after=1) == ["three"]
+    assert remarks.add(tmp_path, "t1", "four") == 4
+    assert remarks.read(tmp_path, "t1", after=1, to=3) == ["three"]
+    assert remarks.drop(tmp_path, "t1", 4)
+    assert remarks.read(tmp_path, "t1") == ["one", "three"]
+
+
+def test_what_an_agent_is_going_to_be_told_cannot_be_taken_back(tmp_path: Path) -> None:
+    assert remarks.last(tmp_path, "t1") == 0
+    remarks.add(tmp_path, "t1", "one")
+    assert remarks.last(tmp_path, "t1") == 1
+    late = remarks.add(tmp_path, "t1", "two")
+    assert (remarks.drop(tmp_path, "t1", 1), remarks.drop(tmp_path, "t1", late)) == (False, True)
+    assert remarks.last(tmp_path, "t1") == 1
+    assert remarks.add(tmp_path, "t1", "three") == 2
+    assert remarks.read(tmp_path, "t1", after=1) == ["three"]

@@ -80,7 +80,7 @@ def test_a_place_that_was_removed_by_hand(yard: Yard) -> None:
 
 
 def test_a_worktree_that_was_removed_with_git(yard: Yard) -> None:
-    made = yard.create("pruned")
+    made = yard.create("pruned", "hello")
     yard.git("worktree", "remove", "--force", made["path"])
     yard.ok("prompt", "pruned", "exit 0")
     until(lambda: yard.rows()["pruned"]["state"] == "ended")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fleet.host import database
+from fleet.places import ports
 from standins.coders.scratch import Scratch, scratch, until
 
 WORKS = """\
@@ -58,6 +60,8 @@ def test_a_set_up_command_that_fails_ends_the_attempt_before_its_agent_begins(ho
     assert (row["state"], row["started"]) == ("failed", None)
     assert "exit code 3" in row["cause"]
     assert "no such thing" in row["cause"]
+    with database.reading(database.path(home.home), ports.SCHEMA) as db:
+        assert [tuple(one) for one in db.execute("SELECT * FROM ports")] == [], "it had ports, and they are free again"
 
 
 def test_set_up_that_takes_long_holds_up_nobody_else(home: Scratch) -> None:

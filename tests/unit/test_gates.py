@@ -167,6 +167,17 @@ def test_there_must_be_memory_for_one_more(budget: Budget, promised: int, starti
     assert bool(cause) is bool(closed)
 
 
+def test_agents_in_terminals_need_memory_too_and_take_no_slot() -> None:
+    work = [_candidate(Work(name, 1)) for name in "ab"]
+    budget = Budget(Memory(None, None), allowed=30, usual=10)
+    talked_to = tuple(Attempt(f"x.{n}", "x", n, "claude", None, "/", "me", NOW, interactive=True) for n in range(1, 3))
+    found = admit(work, [], Rules(Slots(2), budget=budget, beside=talked_to), NOW)
+    assert [one.task.id for one in found.chosen] == ["a"]
+    assert "0.0 GB of 0.0 GB not promised" in found.waiting["b"].cause
+    alone = admit(work, [], Rules(Slots(2), budget=budget, beside=(*talked_to, *talked_to)), NOW)
+    assert [one.task.id for one in alone.chosen] == ["a"], "one always starts"
+
+
 def test_what_such_agents_used_before_is_remembered_and_slowly_forgotten(tmp_path: Path) -> None:
     needs = Needs(tmp_path)
     needs.note("c", 100)

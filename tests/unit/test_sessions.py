@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.core.talk import Signal, SignalKind, took
+from fleet.coders import tell
+from fleet.core.talk import LONGEST_PROMPT, Signal, SignalKind, took
 from fleet.host import tmux
 from fleet.sessions import Screen, session_name
 from fleet.sessions.delivery import has_left, is_shown, plain, taken, unfit
@@ -92,6 +93,16 @@ def test_a_signal_of_another_text_is_no_proof() -> None:
     assert found is not None
     assert found.taken
     assert "more" in found.cause
+    for others in ("mined", "mine, and not yours", "determine"):
+        assert taken([Signal(SignalKind.TAKEN, 0.0, others)], "mine") is None, others
+    assert taken([Signal(SignalKind.TAKEN, 0.0, "is that all, y")], "y") is None, "anybody may say that much"
+
+
+def test_a_prompt_that_no_agent_could_be_heard_to_take_is_refused() -> None:
+    assert LONGEST_PROMPT == tell.LONGEST_PROMPT
+    assert unfit("x" * LONGEST_PROMPT) is None
+    assert "200000" in (unfit("x" * LONGEST_PROMPT + "y") or "")
+    assert unfit("x" + "\t" * (LONGEST_PROMPT // 2) + "y") is not None, "agents write a tab as blanks"
 
 
 EMPTY = Screen(("hello", "> ", "", "ready"), 2, 1, cursor=True, in_mode=False, dead=False, raw=True)

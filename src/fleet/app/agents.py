@@ -18,6 +18,7 @@ from fleet.app.sites import every_site, find_any, open_house, open_site, project
 from fleet.batches.look import Row, look
 from fleet.batches.site import SCREEN
 from fleet.core import FleetError, NotFound
+from fleet.core.errors import of_system
 from fleet.core.work import Attempt
 from fleet.host import files, run
 
@@ -46,9 +47,12 @@ def mend(*, everywhere: bool) -> list[Mended]:
 
 @dataclass(frozen=True, slots=True)
 class NotEnded:
+    """Why an attempt is still there; its agent may have ended all the same, and only its place be left."""
+
     branch: str
     attempt: str
     problem: FleetError
+    runs: bool
 
 
 def kill(
@@ -72,8 +76,8 @@ def _kill(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> Ended 
     except FleetError as problem:
         said = problem
     except OSError as problem:
-        said = FleetError(f"{problem.filename or attempt.cwd}: {problem.strerror}", hint=f"ls -la {attempt.cwd}")
-    return NotEnded(attempt.branch or "", attempt.id, said)
+        said = FleetError(of_system(problem).message, hint=f"ls -la {attempt.cwd}")
+    return NotEnded(attempt.branch or "", attempt.id, said, keeper.is_alive(site.directory(attempt)))
 
 
 def stop(attempt: Attempt) -> None:
@@ -92,17 +96,16 @@ class Shown:
 
 
 def logs(site: Site, name: str, lines: int) -> Shown:
-    """The last lines of an agent's terminal, as they are or as they were last; of a queued task, of its events."""
+    """The last lines of an agent's terminal, as they are or as they were last; where there is none, of its events."""
     attempt = find_any(site, name)
     directory = site.directory(attempt)
-    if not attempt.interactive:
-        kept = files.read_end(site.house.task_directory(attempt.task) / "events.jsonl", LONGEST_LOG) or b""
-        said = [line for one in kept.decode(errors="replace").splitlines() for line in readable(one)]
-        return Shown(said[-lines:], attempt.verdict is None)
-    shown = site.server.picture(attempt.id, lines)
-    if shown is None:
-        shown = (files.read_end(directory / SCREEN, LONGEST_LOG) or b"").decode(errors="replace")
-    return Shown(squeezed(shown.rstrip("\n").splitlines())[-lines:], keeper.is_alive(directory))
+    shown = site.server.picture(attempt.id, lines) if attempt.interactive else None
+    kept = shown or (files.read_end(directory / SCREEN, LONGEST_LOG) or b"").decode(errors="replace")
+    if kept:
+        return Shown(squeezed(kept.rstrip("\n").splitlines())[-lines:], keeper.is_alive(directory))
+    events = files.read_end(site.house.task_directory(attempt.task) / "events.jsonl", LONGEST_LOG) or b""
+    said = [line for one in events.decode(errors="replace").splitlines() for line in readable(one)]
+    return Shown(said[-lines:], attempt.verdict is None and not attempt.interactive)
 
 
 def squeezed(lines: Sequence[str]) -> list[str]:

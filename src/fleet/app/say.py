@@ -9,6 +9,7 @@ from fleet.app.sites import find, find_any
 from fleet.batches.prompt import give
 from fleet.batches.site import Site
 from fleet.batches.together import together
+from fleet.coders.base import Job, checked
 from fleet.core import BadConfig, NotFound
 from fleet.core.task import Status
 from fleet.core.work import Ending
@@ -31,6 +32,7 @@ def say(site: Site, whom: str, text: str, *, batch: bool) -> list[Said]:
     """Say something to an agent, or to several at once: in their terminals, or at the next turn of a queued task's."""
     if not text.strip():
         raise BadConfig("the prompt is empty", hint='fleet prompt BRANCH "what to do"')
+    checked(Job(text, site.project.top))
     try:
         attempts = find(site, whom, batch=batch)
     except NotFound:
@@ -63,8 +65,8 @@ def remark(site: Site, name: str, text: str) -> Said:
         return Said(who, attempt.id, False, f"{attempt.coder} cannot be told anything while it works")
     number = remarks.add(house.home, attempt.task, text)
     now = house.ledger.get(attempt.id)
-    if now.verdict is not None and attempt.verdict is None and number > now.remarks and now.ending is not Ending.TOLD:
-        remarks.drop(house.home, attempt.task, number)
+    late = now.verdict is not None and attempt.verdict is None and now.ending is not Ending.TOLD
+    if late and remarks.drop(house.home, attempt.task, number):
         return Said(who, attempt.id, False, f"its agent has just ended: {now.cause}")
     return Said(who, attempt.id, None, "it is told at its next turn", kept=True)
 
@@ -80,7 +82,7 @@ def _remark_early(site: Site, name: str, text: str, nobody: NotFound) -> Said:
         return Said(task.id, "", False, f"it is closed; open it again: fleet retry {task.id}")
     number = remarks.add(house.home, task.id, text)
     begun = house.ledger.of(task.id)
-    if begun and not house.find_coder(begun[-1].coder, house.runtime).can.resume:
-        remarks.drop(house.home, task.id, number)
+    deaf = bool(begun) and not house.find_coder(begun[-1].coder, house.runtime).can.resume
+    if deaf and remarks.drop(house.home, task.id, number):
         return Said(task.id, begun[-1].id, False, f"{begun[-1].coder} has just begun, and cannot be told anything now")
     return Said(task.id, "", None, "it is told when it begins", kept=True)

@@ -19,6 +19,7 @@ from fleet.coders import Job, talker_of, teller
 from fleet.coders.base import checked
 from fleet.config.limits import Origin, project_limits, resolve_limits
 from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
+from fleet.core.errors import of_system
 from fleet.core.talk import Delivery
 from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean
@@ -26,7 +27,7 @@ from fleet.core.work import FOREVER, Attempt, PlaceKind
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import Snapshot, look
 from fleet.host import files, locks, machine
-from fleet.sessions import session_name
+from fleet.sessions import session_name, unfit
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.heard import SIGNALS
@@ -59,6 +60,7 @@ class Made:
 
 def create(site: Site, wanted: Sequence[Wanted], hear: Hear, done: Callable[[Made], None]) -> list[Made]:
     """Make them all, several at once. What can be known beforehand is looked at first, so that a mistake makes none."""
+    site.server.seen()  # a tmux that is missing, or refuses, is said before anything is made
     ready = [_checked(site, one) for one in wanted]
     must_differ(ready)
     return together(partial(_one, site, hear=hear), ready, done)
@@ -74,13 +76,18 @@ def _checked(site: Site, wanted: Wanted) -> Wanted:
     if machine.program(coder.program) is None:
         raise ToolMissing(f"{coder.program} is not installed, or not on your PATH", hint="fleet coders list")
     checked(Job(one.prompt, site.project.top, one.model))
+    problem = unfit(one.prompt) if one.prompt else None
+    if problem is not None:
+        raise BadConfig(problem)
     return one
 
 
 def _must_be_free(site: Site, branch: str) -> None:
     for other in site.attempts():
         if other.branch == branch:
-            raise BadConfig(f"{branch} has an agent already ({other.id})", hint=f"fleet attach {branch}")
+            ended = keeper.Hold(site.directory(other)).exit is not None
+            has = "has the place of an agent that ended" if ended else "has an agent already"
+            raise BadConfig(f"{branch} {has} ({other.id})", hint=f"fleet {'kill' if ended else 'attach'} {branch}")
 
 
 def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
@@ -92,7 +99,7 @@ def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
         attempt, warnings = _furnished(site, wanted, attempt, hear)
         attempt = _started(site, attempt)
     except (FleetError, OSError) as problem:
-        said = problem if isinstance(problem, FleetError) else FleetError(f"{problem.filename}: {problem.strerror}")
+        said = problem if isinstance(problem, FleetError) else of_system(problem)
         _let_go(lock)
         if attempt is not None:
             _undone(site, attempt, said)
@@ -158,7 +165,8 @@ def _title(wanted: Wanted) -> str:
 def _placed(site: Site, wanted: Wanted, attempt: Attempt) -> Attempt:
     """The attempt in its place."""
     place = places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd))
-    placed = replace(attempt, base=place.base, cwd=str(place.path))
+    began_at = places.prepare(place.path).base
+    placed = replace(attempt, base=place.base, began_at=began_at, cwd=str(place.path))
     site.house.ledger.save(placed)
     return placed
 
@@ -171,7 +179,7 @@ def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> tupl
     )
     artifacts = files.private_dir(house.artifacts(attempt.task))
     untouched = not found.files and not found.commands
-    before = Snapshot(attempt.base, {}, {}) if untouched else look(place.path, artifacts)
+    before = Snapshot(attempt.began_at, {}, {}) if untouched else look(place.path, artifacts)
     save(site.directory(attempt) / "before.json", before)
     return replace(attempt, variables=dict(found.env)), found.warnings
 

@@ -61,11 +61,10 @@ def end(
         attempt = _meant(site, attempt, cause)
         _stop(site, attempt)
         attempt = _looked_at(site, attempt)
-        saved = None if keep else _clear(site, attempt, ignored=ignored, large=large)
+        name = None if keep else _removed(site, attempt, ignored=ignored, large=large)
         receipt = load_receipt(site.directory(attempt) / "receipt.json")
-        commits = len(receipt.result.commits) if receipt else None
-        _settle(site, attempt, receipt, saved, commits)
-        name = saved.name if saved else None
+        commits = _stay(site, attempt)
+        _settle(site, attempt, receipt, name, commits)
         return Ended(attempt.branch or "", attempt.id, attempt.task, name, commits, removed=not keep)
 
 
@@ -107,6 +106,8 @@ def _had_keeper(site: Site, attempt: Attempt) -> bool:
 def _stop(site: Site, attempt: Attempt) -> None:
     """End the tree by its keeper, and see that nothing of it is left; the last picture of its terminal is kept."""
     directory = site.directory(attempt)
+    if not keeper.is_alive(directory):
+        keeper.forget(directory)
     picture = site.server.picture(attempt.id, HISTORY)
     if picture:
         files.write(directory / SCREEN, picture.encode(errors="replace"), files.PRIVATE)
@@ -136,6 +137,28 @@ def _looked_at(site: Site, attempt: Attempt) -> Attempt:
     seen = write_receipt(house, attempt, look_at(house, attempt, []) if there else nothing(attempt))
     house.ledger.save(seen)
     return seen
+
+
+def _removed(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> str | None:
+    """Remove the place; what `fleet salvage` has of it. One that is gone was perhaps saved by whoever was cut off."""
+    path = Path(attempt.cwd)
+    there = path.is_dir()
+    if there or places.record.read(path) is not None:  # else it was never begun, or nothing of it is left
+        saved = _clear(site, attempt, ignored=ignored, large=large)
+        if saved is not None or there:
+            return saved.name if saved else None
+    kept = salvage.all(site.project) if site.project.common.is_dir() else []
+    return next((one.name for one in kept if (one.task, one.path) == (attempt.task, attempt.cwd)), None)
+
+
+def _stay(site: Site, attempt: Attempt) -> int | None:
+    """How many commits of the agent's are on its branch, now that its place is gone; None when that is not known."""
+    began = attempt.began_at or attempt.base
+    tip = repository.ref(site.project.common, f"refs/heads/{attempt.branch}") if began else None
+    if tip is None or tip == began:
+        return 0
+    counted = repository.ask(site.project.common, "rev-list", "--count", f"{began}..{tip}")
+    return int(counted.out) if counted.code == 0 else None
 
 
 def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salvage.Saved | None:
@@ -170,13 +193,11 @@ def _place(attempt: Attempt) -> tuple[Place, bool]:
     return said.place(Path(attempt.cwd)), said.made
 
 
-def _settle(
-    site: Site, attempt: Attempt, receipt: Receipt | None, saved: salvage.Saved | None, commits: int | None
-) -> None:
+def _settle(site: Site, attempt: Attempt, receipt: Receipt | None, saved: str | None, commits: int | None) -> None:
     """The ledger first, then the tracker, as for every attempt."""
     house = site.house
     stays = f"{commits} commit{'' if commits == 1 else 's'} on {attempt.branch}" if commits else ""
-    kept = f"fleet salvage show {saved.name}" if saved else ""
+    kept = f"fleet salvage show {saved}" if saved else ""
     cause = "; ".join(part for part in (attempt.cause, stays, kept) if part)
     settled = replace(attempt, verdict=Verdict.CANCELLED, cause=cause, ended=attempt.ended or house.now())
     house.ledger.save(settled)

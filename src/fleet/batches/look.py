@@ -9,6 +9,7 @@ from pathlib import Path
 from fleet import keeper, places
 from fleet.batches.site import BEING_MADE, Site, place_of
 from fleet.coders import Talker
+from fleet.core import FleetError
 from fleet.core.state import Told, tell_terminal
 from fleet.core.talk import feel
 from fleet.core.work import Attempt, State
@@ -20,6 +21,7 @@ from fleet.supervisor.heard import signals, talker, watch
 GONE = "its place is gone"
 NO_REPOSITORY = "its repository is gone"
 NO_TERMINAL = "its terminal is gone"
+SILENT = "tmux does not answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def look(site: Site, *, disk: bool = False) -> list[Row]:
     """Every attempt of the project that a person began and nobody has ended, in the order they were begun."""
     watch(site.house)
     found = sorted(site.attempts(), key=lambda one: one.created)
-    seen = {one.attempt: one for one in site.server.seen()} if found else {}
+    answers, seen = _seen(site) if found else (True, {})
     pids = [one.pid for one in seen.values() if one.pid is not None]
     earlier = process.facts(pids)
     conditions = places.conditions([place_of(one) for one in found])
@@ -62,7 +64,17 @@ def look(site: Site, *, disk: bool = False) -> list[Row]:
     rows = [
         _row(site, one, seen.get(one.id), condition, now, cpu) for one, condition in zip(found, conditions, strict=True)
     ]
+    if not answers:
+        rows = [replace(row, cause="; ".join(filter(None, (row.cause, SILENT)))) for row in rows]
     return [replace(row, disk=places.size(Path(row.path))) for row in rows] if disk else rows
+
+
+def _seen(site: Site) -> tuple[bool, dict[str, Seen]]:
+    """The terminals, and whether tmux said which there are: one that hangs hides nobody's agent."""
+    try:
+        return True, {one.attempt: one for one in site.server.seen()}
+    except FleetError:
+        return False, {}
 
 
 def _row(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet import keeper
 from fleet.batches.site import Site
 from fleet.core import FleetError
+from fleet.core.errors import of_system
 from fleet.core.talk import Delivery
 from fleet.core.work import Attempt
 from fleet.sessions import deliver
@@ -21,7 +22,7 @@ def give(site: Site, attempt: Attempt, text: str) -> Delivery:
     except FleetError as problem:
         return Delivery(False, problem.message)
     except OSError as problem:
-        return Delivery(False, f"{problem.filename or 'this machine'}: {problem.strerror}")
+        return Delivery(False, of_system(problem).message)
 
 
 def _give(site: Site, attempt: Attempt, text: str) -> Delivery:

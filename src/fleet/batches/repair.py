@@ -72,7 +72,8 @@ def _noted(site: Site, attempt: Attempt, hold: keeper.Hold, who: str) -> list[Me
     seen = site.server.find(attempt.id)
     if attempt.started is None:
         known = replace(known, started=attempt.created, terminal=seen.name if seen else "")
-        mended.append(Mended(f"{who} runs, and the ledger did not know", "noted"))
+        asked = f"noted; whether it was told what to do is not known: fleet logs {attempt.branch}"
+        mended.append(Mended(f"{who} runs, and the ledger did not know", asked))
     elif seen is not None and seen.name != attempt.terminal:
         known = replace(known, terminal=seen.name)
         mended.append(Mended(f"the terminal of {who} is called {seen.name} now", "noted"))
@@ -118,7 +119,11 @@ def _first(task: str) -> Attempt:
 
 
 def _ports(site: Site) -> list[Mended]:
-    living = {attempt.id for attempt in (*site.house.ledger.talked_to(), *site.house.ledger.unsettled())}
+    ledger = site.house.ledger
+
+    def living() -> set[str]:
+        return {attempt.id for attempt in (*ledger.talked_to(), *ledger.unsettled())}
+
     return [
         Mended(f"the ports of {gone} belonged to nobody", "freed them")
         for gone in ports.forget(site.house.home, living)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fleet.cli.show import BAD, GOOD, MEH, data, json_option, talk, warn
-from fleet.core import BadConfig
+from fleet.core import BadConfig, FleetError
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
@@ -271,11 +271,7 @@ def _print_made(one: Made, *, undone: bool) -> None:
     for warning in one.warnings:
         warn(f"{clean(one.branch)}: {clean(warning, 500)}")
     if one.problem is not None:
-        click.echo(
-            click.style("not begun  ", fg=BAD) + f"{clean(one.branch)}: {clean(one.problem.message, 2000)}", err=True
-        )
-        if one.problem.hint:
-            talk(f"  next: {clean(one.problem.hint, 500)}")
+        _complain("not begun  ", one.branch, one.problem)
         return
     attempt = one.attempt
     assert attempt is not None
@@ -287,6 +283,16 @@ def _print_made(one: Made, *, undone: bool) -> None:
     click.echo(click.style("begun      ", fg=GOOD) + where + taken)
     if one.delivery is not None and one.delivery.taken is not True:
         _not_taken(one.branch, one.delivery.taken, one.delivery.cause, one.delivery.picture)
+
+
+def _complain(what: str, branch: str, problem: FleetError) -> None:
+    """Say what went wrong with one of several, and what to do next."""
+    first, *others = [clean(line, 2000) for line in problem.message.splitlines()] or [""]
+    talk(click.style(what, fg=BAD) + f"{clean(branch)}: {first}")
+    for line in others:
+        talk(f"  {line.strip()}")
+    if problem.hint:
+        talk(f"  next: {clean(problem.hint, 500)}")
 
 
 def _said(one: Said) -> None:
@@ -304,7 +310,7 @@ def _not_taken(branch: str, taken: bool | None, cause: str, picture: str) -> Non
     shown = [line for line in picture.splitlines() if line.strip()][-LONGEST_PICTURE:]
     for line in shown:
         talk(f"  | {clean(line, 200)}")
-    talk(f"  next: fleet attach {clean(branch)}")
+    talk(f"  next: fleet {'attach' if shown else 'logs'} {clean(branch)}")
 
 
 def _ended(one: Ended | NotEnded) -> dict[str, object]:
@@ -315,18 +321,20 @@ def _ended(one: Ended | NotEnded) -> dict[str, object]:
             "branch": one.branch, "attempt": one.attempt, "task": one.task, "ended": True, "saved": one.saved,
             "commits": one.commits, "place_removed": one.removed,
         }  # fmt: skip
-    return {"branch": one.branch, "attempt": one.attempt, "ended": False, "cause": one.problem.message}
+    return {
+        "branch": one.branch,
+        "attempt": one.attempt,
+        "ended": not one.runs,
+        "place_removed": False,
+        "cause": one.problem.message,
+    }
 
 
 def _print_ended(one: Ended | NotEnded) -> None:
     from fleet.batches.end import Ended
 
     if not isinstance(one, Ended):
-        click.echo(
-            click.style("not ended  ", fg=BAD) + f"{clean(one.branch)}: {clean(one.problem.message, 2000)}", err=True
-        )
-        if one.problem.hint:
-            talk(f"  next: {clean(one.problem.hint, 500)}")
+        _complain("not ended  " if one.runs else "not removed  ", one.branch, one.problem)
         return
     stays = f"  {one.commits} commit{' stays' if one.commits == 1 else 's stay'} on the branch" if one.commits else ""
     kept = f"  uncommitted work: fleet salvage show {one.saved}" if one.saved else ""

@@ -6,13 +6,16 @@ import sys
 import time
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import click
 
-from fleet.batches.look import Row
 from fleet.cli.grid import Column, draw, span, terminal_width
 from fleet.cli.show import BAD, GOOD, data, json_option, screen, size, state_colour, talk
 from fleet.core.text import clean
+
+if TYPE_CHECKING:
+    from fleet.batches.look import Row
 
 
 def _count(number: int | None) -> str:

@@ -45,3 +45,8 @@ class ToolMissing(FleetError):
 def is_passing(problem: OSError) -> bool:
     """Whether the same call may succeed later."""
     return problem.errno in PASSING
+
+
+def of_system(problem: OSError) -> FleetError:
+    """What the system refused, as a sentence."""
+    return FleetError(f"{problem.filename or 'the system'}: {problem.strerror or problem}")

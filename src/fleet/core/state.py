@@ -42,6 +42,8 @@ MOODS = {
 
 def tell_terminal(attempt: Attempt, felt: Felt, *, alive: bool, being_made: bool, ended: str | None) -> Told:
     """The state of an attempt in a terminal: from its keeper, from how that says it ended, and from its own signals."""
+    if being_made and attempt.leaving:
+        return Told(State.ENDED, "its place is being saved and removed")
     if being_made:
         return Told(State.STARTING, "its place is being made" if attempt.started is None else felt.why)
     if alive:

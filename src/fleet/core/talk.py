@@ -47,7 +47,7 @@ class Felt:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Whether a prompt was taken. None: the agent tells nothing of itself, and its screen says nothing either way."""
+    """Whether a prompt was taken. None: it left the input line of an agent at work, which takes it later."""
 
     taken: bool | None
     cause: str
@@ -93,6 +93,7 @@ def _asked(signals: Sequence[Signal]) -> Signal | None:
 
 
 TAB = " " * 4
+LONGEST_PROMPT = 200_000  # characters; of a longer one an agent's hook tells the beginning, which is no proof
 
 
 def took(given: str, told: str | None) -> bool:

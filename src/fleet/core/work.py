@@ -168,7 +168,8 @@ class Attempt:
     own_coder: bool = False  # the task itself asked for it
     own_model: bool = False
     branch: str | None = None
-    base: str | None = None
+    base: str | None = None  # the commit that its work is compared with: where its branch left the others
+    began_at: str | None = None  # the commit that it found: what stood there before is not its work
     started: float | None = None
     ended: float | None = None
     ending: Ending | None = None
@@ -199,10 +200,11 @@ class Attempt:
     asking_call: str | None = None  # that call, by the agent's own name for it
     question: str | None = None  # what it asked in its output, for an answer after its end
     asked_before: int = 0  # how many questions its task's Q&A.md held when it began
-    remarks: int = 0  # how many a person had made about its task when it began
+    remarks: int = 0  # the number of the last one that a person had made about its task when it began
     spec: Spec | None = None  # the task's spec, as it was before the agent ran
     checks: int = 0  # how many runs of the check were begun
     offset: int = 0  # how much of the agent's output these figures cover
+    recalled: dict[str, int] = field(default_factory=dict)  # and how much of each record that it keeps of itself
     forgiven: bool = False  # a person opened the task again after it
     account: str = ""  # which of the coder's accounts; the one without a name is the agent's own login
     turned: bool = False  # a model answered in this attempt

@@ -6,12 +6,13 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fleet.host import files
+from fleet.host import files, locks
 
 TAIL = 64 * 1024
+RECENT = 1024 * 1024
 Record = Mapping[str, object]
 
 
@@ -32,7 +33,9 @@ def _is_ours(fd: int) -> bool:
 
 
 class Journal:
-    """A file of JSON lines with one writer. What a crash tore off in the middle is removed when it is opened again."""
+    """A file of JSON lines. Several may write to it, each in its turn: whoever does sees first what others wrote since,
+    and removes what a crash tore off in the middle.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open the file. What an agent put in its place, a link or a pipe, is put aside, and a new file is begun."""
@@ -41,22 +44,37 @@ class Journal:
             os.close(self._fd)
             files.put_aside(path)
             self._fd = _open(path)
-        self.last = self._mend()
-
-    def append(self, records: Sequence[Record]) -> None:
-        """Add records in one write; when the disk is full, none of them, and OSError."""
-        data = b"".join(json.dumps(record, ensure_ascii=False, default=str).encode() + b"\n" for record in records)
-        before = os.fstat(self._fd).st_size
+        self._end = 0  # of the last line that we know
+        self.last: Record = {}
         try:
-            written = os.write(self._fd, data)
-        except OSError:
-            os.ftruncate(self._fd, before)
+            with locks.turn(self._fd):
+                self._catch_up()
+        except BaseException:
+            os.close(self._fd)
             raise
-        if written != len(data):
-            os.ftruncate(self._fd, before)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if records:
+
+    def append(self, records: Sequence[Record], *, numbered: bool = False) -> None:
+        """Add records in one write; when the disk is full, none of them, and OSError. The same when somebody who is no
+        writer of ours keeps the file locked. Numbered, each gets the id after the one before it.
+        """
+        if not records:
+            return
+        with locks.turn(self._fd):
+            self._catch_up()
+            if numbered:
+                before = self.last.get("id")
+                first = before + 1 if isinstance(before, int) else 1
+                records = [{"id": first + n} | dict(record) for n, record in enumerate(records)]
+            data = b"".join(json.dumps(record, ensure_ascii=False, default=str).encode() + b"\n" for record in records)
+            self._write(data)
             self.last = records[-1]
+
+    def recent(self) -> Iterator[Record]:
+        """The records at the end of the file, the last one first; those of the last megabyte."""
+        start = max(0, self._end - RECENT)
+        lines = os.pread(self._fd, self._end - start, start).split(b"\n")
+        for line in reversed(lines):
+            yield _read(line)
 
     @property
     def size(self) -> int:
@@ -65,17 +83,44 @@ class Journal:
     def close(self) -> None:
         os.close(self._fd)
 
-    def _mend(self) -> Record:
-        """Cut a torn line off the end; the last whole record, or nothing."""
-        size = os.fstat(self._fd).st_size
-        start = max(0, size - TAIL)
-        tail = os.pread(self._fd, TAIL, start)
-        whole = tail.rfind(b"\n") + 1
-        if whole < len(tail):
-            os.ftruncate(self._fd, start + whole)
-        lines = tail[:whole].splitlines()
+    def _write(self, data: bytes) -> None:
         try:
-            last = json.loads(lines[-1]) if lines else {}
-        except ValueError:
-            return {}
-        return last if isinstance(last, dict) else {}
+            written = os.write(self._fd, data)
+        except OSError:
+            os.ftruncate(self._fd, self._end)
+            raise
+        if written != len(data):
+            os.ftruncate(self._fd, self._end)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._end += written
+
+    def _catch_up(self) -> None:
+        """Know the end of the file, without a line that was torn there."""
+        size = self.size
+        if size == self._end:
+            return
+        whole = self._behind_newline(size)
+        if whole < size:
+            os.ftruncate(self._fd, whole)
+        self._end = whole
+        start = self._behind_newline(whole - 1) if whole else 0
+        self.last = _read(os.pread(self._fd, whole - start, start)) if whole - start <= RECENT else {}
+
+    def _behind_newline(self, end: int) -> int:
+        """Where the last line begins of what is before the end."""
+        while end > 0:
+            start = max(0, end - TAIL)
+            found = os.pread(self._fd, end - start, start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+        return 0
+
+
+def _read(line: bytes) -> Record:
+    """A record; nothing when the line is none."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -28,12 +28,6 @@ def write(root: Path, relative: str, content: bytes, mode: int) -> None:
             raise
 
 
-def make(root: Path, relative: PurePosixPath | Path) -> None:
-    """Make a directory there, if it is missing; a link on the way, or in its place, is an OSError."""
-    with _directory(root, relative.parts):
-        pass
-
-
 @contextmanager
 def _directory(root: Path, steps: tuple[str, ...]) -> Iterator[int]:
     """A descriptor of a directory below the root, made where it is missing."""

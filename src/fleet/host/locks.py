@@ -6,6 +6,8 @@ import errno
 import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fleet.host.files import private_dir
@@ -21,12 +23,30 @@ def take(path: Path, patience: float = 0.2) -> int | None:
     """
     private_dir(path.parent)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    for _ in range(max(1, round(patience / 0.02))):  # somebody who only looks holds it for a moment
-        if _flock(fd, fcntl.LOCK_EX):
-            return fd
-        time.sleep(0.02)
+    if _wait(fd, patience):
+        return fd
     os.close(fd)
     return None
+
+
+@contextmanager
+def turn(fd: int, patience: float = 1.0) -> Iterator[None]:
+    """Have an open file to ourselves for a moment; OSError when another has it for so many seconds."""
+    if not _wait(fd, patience, 0.001):
+        raise OSError(errno.EAGAIN, f"somebody else has kept it locked for {patience:g} s")
+    try:
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _wait(fd: int, patience: float, pause: float = 0.02) -> bool:
+    """Lock a file, sooner or later: somebody who only looks holds it for a moment."""
+    for _ in range(max(1, round(patience / pause))):
+        if _flock(fd, fcntl.LOCK_EX):
+            return True
+        time.sleep(pause)
+    return False
 
 
 def release(fd: int) -> None:

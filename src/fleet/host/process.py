@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from fleet.core import ToolMissing
@@ -137,10 +138,14 @@ class Process:
                 os.close(handle)
 
 
-def started_with(argument: str) -> list[Process]:
-    """The living processes of this user that have exactly this among their arguments."""
-    wanted = os.fsencode(argument)
-    return [process for process in _everything() if wanted in _arguments(process.pid)]
+def started_with(script: str, argument: str) -> list[Process]:
+    """The living processes of this user that run a script of such a name, with exactly this as its first argument."""
+    wanted, begins = os.fsencode(argument), os.fsencode(script)
+
+    def is_one(words: Sequence[bytes]) -> bool:
+        return any(after == wanted and os.path.basename(word).startswith(begins) for word, after in pairwise(words))
+
+    return [process for process in _everything() if is_one(_arguments(process.pid))]
 
 
 def _arguments(pid: int) -> list[bytes]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
-from fleet.core import ToolMissing
+from fleet.core import FleetError, ToolMissing
 from fleet.core.text import clean
 
 LIMIT = 256 * 1024 * 1024
@@ -106,12 +106,19 @@ def hear(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Ran:
 
 def become(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> NoReturn:
     """Turn this process into another program: its exit code, its output and its signals are its own."""
-    os.chdir(cwd)
+    try:
+        os.chdir(cwd)
+    except OSError as problem:
+        where = clean(str(cwd))
+        raise FleetError(f"{where} cannot be entered: {problem.strerror}", hint=f"ls -lad {where}") from problem
     tell(argv, time.monotonic(), None)
     try:
         os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606 - no shell is wanted
     except FileNotFoundError as problem:
         raise ToolMissing(f"{argv[0]} is not installed") from problem
+    except OSError as problem:
+        name = clean(argv[0])
+        raise FleetError(f"{name} cannot be run: {problem.strerror}", hint=f"ls -la {name}") from problem
 
 
 class _Pump:

@@ -2,7 +2,7 @@
 
 from fleet.host.process import strays, sweep
 from fleet.keeper.base import Cause, Exit, Start
-from fleet.keeper.hold import Hold, abort, adopt, hold, in_terminal, is_alive, rouse
+from fleet.keeper.hold import Hold, abort, adopt, forget, hold, in_terminal, is_alive, rouse
 
 __all__ = [
     "Cause",
@@ -11,6 +11,7 @@ __all__ = [
     "Start",
     "abort",
     "adopt",
+    "forget",
     "hold",
     "in_terminal",
     "is_alive",

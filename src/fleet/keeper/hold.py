@@ -17,7 +17,7 @@ from fleet.host import files, locks, process
 from fleet.keeper.base import Exit, Start
 
 PROGRAM = Path(__file__).with_name("keep.py")
-LOCK, EVENTS, CONTROL, DRAFT, RECORD = "lock", "events", "control", ".exit.json", "exit.json"
+LOCK, EVENTS, CONTROL, SPEC, DRAFT, RECORD = "lock", "events", "control", "spec", ".exit.json", "exit.json"
 REAP = 0.5
 EXIT = msgspec.json.Decoder(Exit)  # made once, here: msgspec crashes when two threads need it first at the same time
 
@@ -118,7 +118,7 @@ def in_terminal(directory: Path, start: Start) -> tuple[str, ...]:
     directory, at once or after a crash, one starts the agent; the others end.
     """
     if adopt(directory) is None:
-        files.write(files.private_dir(directory) / "spec", _spec(start), files.PRIVATE)
+        files.write(files.private_dir(directory) / SPEC, _spec(start), files.PRIVATE)
     return (sys.executable, "-I", "-S", _program(), str(directory), "terminal")
 
 
@@ -155,9 +155,15 @@ def is_alive(directory: Path) -> bool:
     return locks.held(directory / LOCK)
 
 
+def forget(directory: Path) -> None:
+    """Remove what was written down for a keeper that never came: the variables of its agent are in it."""
+    with suppress(OSError):
+        (directory / SPEC).unlink()
+
+
 def rouse(directory: Path, *, finally_end: bool = False) -> int:
     """Let a keeper go on that somebody stopped, or end one that never answers; how many there were."""
-    found = process.started_with(str(directory)) if is_alive(directory) else []
+    found = process.started_with(f"{PROGRAM.stem}.", str(directory)) if is_alive(directory) else []
     for one in found:
         one.send(signal.SIGKILL if finally_end else signal.SIGCONT)
     return len(found)
@@ -209,7 +215,7 @@ def _make_pipe(path: Path, ours: ExitStack) -> int:
 
 def _spawn(directory: Path, start: Start, keep: tuple[int, int, int]) -> process.Child:
     files.write(directory / "stdin", start.stdin.encode(errors="replace"), files.PRIVATE)
-    files.write(directory / "spec", _spec(start), files.PRIVATE)
+    files.write(directory / SPEC, _spec(start), files.PRIVATE)
     argv = [sys.executable, "-I", "-S", _program(), str(directory), *map(str, keep)]
     return process.detach(argv, {}, directory / "keeper.err", *keep)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from fleet.core import FleetError
@@ -50,9 +50,13 @@ def free(home: Path, attempt: str) -> None:
         db.execute(FREE, (attempt,))
 
 
-def forget(home: Path, living: Collection[str]) -> list[str]:
-    """Free the ports of every attempt that does not live; whose they were."""
+def forget(home: Path, living: Callable[[], Collection[str]]) -> list[str]:
+    """Free the ports of every attempt that does not live; whose they were. Who lives is asked after it is known who has
+    ports: an attempt is written down before it takes some.
+    """
+    with database.reading(database.path(home), SCHEMA) as db:
+        known = {str(row[0]) for row in db.execute(ALL)}
+    gone = sorted(known - set(living()))
     with database.changing(database.path(home), SCHEMA) as db:
-        gone = sorted({str(row[0]) for row in db.execute(ALL)} - set(living))
         db.executemany(FREE, [(attempt,) for attempt in gone])
     return gone

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.core.talk import Delivery, Felt, Mood, Signal, SignalKind, bare, feel, took
+from fleet.core.talk import LONGEST_PROMPT, Delivery, Felt, Mood, Signal, SignalKind, bare, feel, took
 from fleet.core.text import clean
 from fleet.host import locks
 from fleet.sessions.server import Screen, Server
@@ -30,6 +30,7 @@ CALM, CALM_WITHIN = 0.15, 15.0  # of an input line: agents say that they are rea
 QUEUED = 4.0  # one at work that has not said by then that it took a prompt will say so when its turn is over
 ENTERS, ENTER_PAUSE = 5, 1.0
 TAIL = 20
+LEAST_PROOF = 4  # characters
 MEANS_MORE = re.compile(r"(?:\\|(?:^|\s)[@/$#]\S*)\Z")
 
 Hear = Callable[[], Sequence[Signal]]
@@ -43,7 +44,6 @@ class Terminal:
     pane: str
     hear: Hear
     tells: bool
-    forbidden: frozenset[Mood]
 
     def screen(self) -> Screen | None:
         return self.server.screen(self.pane)
@@ -66,7 +66,6 @@ def deliver(
     tells: bool,
     ready_within: float = 60.0,
     taken_within: float = 20.0,
-    forbidden: frozenset[Mood] = FORBIDDEN,
 ) -> Delivery:
     """Paste a prompt, press Enter and see it taken. One at a time for each attempt, whose directory this is."""
     problem = unfit(text)
@@ -79,7 +78,7 @@ def deliver(
         pane = server.pane(attempt)
         if pane is None:
             return Delivery(False, "it has no terminal")
-        terminal = Terminal(server, pane, hear, tells, forbidden)
+        terminal = Terminal(server, pane, hear, tells)
         return _unready(terminal, ready_within) or _give(terminal, plain(text), taken_within)
     finally:
         locks.release(lock)
@@ -89,6 +88,9 @@ def unfit(text: str) -> str | None:
     """Why a text cannot be pasted as it is. An escape sequence in it could end the paste, and type the rest."""
     if not text.strip():
         return "the prompt is empty"
+    if len(bare(text)) > LONGEST_PROMPT:
+        most = f"only up to {LONGEST_PROMPT} can be seen to be taken"
+        return f"the prompt has {len(text)} characters, and {most}: put it in a file, and name that"
     for number, character in enumerate(plain(text)):
         if character not in "\n\t" and unicodedata.category(character) in {"Cc", "Cs"}:
             return f"the prompt has a control character, U+{ord(character):04X}, as its character {number + 1}"
@@ -124,7 +126,7 @@ def _unready_by_signals(terminal: Terminal, within: float) -> Delivery | None:
     felt = terminal.felt()
     for passed in _until(within):
         felt = terminal.felt()
-        if felt.mood not in terminal.forbidden:
+        if felt.mood not in FORBIDDEN:
             return None
         if felt.mood is Mood.ASKING:
             return terminal.not_taken(f"it asks, and a prompt would be the answer: {felt.why}")
@@ -231,7 +233,7 @@ def _submit(terminal: Terminal, paste: _Paste, within: float) -> Delivery:
 
 def _asks(terminal: Terminal, signals: Sequence[Signal]) -> Delivery | None:
     felt = feel(signals, tells=terminal.tells)
-    if felt.mood not in terminal.forbidden:
+    if felt.mood is not Mood.ASKING:
         return None
     return terminal.not_taken(f"it began to ask while the prompt was pasted: {felt.why}")
 
@@ -255,11 +257,16 @@ def taken(signals: Sequence[Signal], text: str) -> Delivery | None:
         if signal.kind is SignalKind.TAKEN and signal.text is not None:
             if took(text, signal.text):
                 return Delivery(True, "it said that it took the prompt")
-            if bare(text) in bare(signal.text):
+            if _ends_with(bare(signal.text), bare(text)):
                 return Delivery(
                     True, "it said that it took the prompt, together with more that stood in its input line"
                 )
     return None
+
+
+def _ends_with(told: str, words: str) -> bool:
+    """Whether a text has these as its last words. A few letters are no proof: a person may have sent them."""
+    return len(words) >= LEAST_PROOF and told.endswith(words) and not told[: -len(words)][-1:].isalnum()
 
 
 def has_left(text: str, before: Screen, pasted: Screen, now: Screen) -> bool:

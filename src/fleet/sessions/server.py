@@ -57,7 +57,6 @@ class Server:
     """The tmux server of one home and one repository, so that equal branches of two projects stay apart."""
 
     def __init__(self, home: Path, repository: Path) -> None:
-        self.home = home
         self.socket = f"fleet-{_short(home)}-{_short(repository)}"
         self._tmux = tmux.Client(self.socket)
 

@@ -44,13 +44,16 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything that has a say. `closed` holds back everybody; `accounts` are those of each coder, in their order."""
+    """Everything that has a say. `closed` holds back everybody; `accounts` are those of each coder, in their order;
+    `beside` are agents that people began in terminals: they take memory, and nobody's slot.
+    """
 
     slots: Slots
     closed: Closed | None = None
     pauses: tuple[Pause, ...] = ()
     accounts: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
     budget: Budget = field(default_factory=lambda: Budget(Memory(None, None)))
+    beside: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,9 @@ class _Hall:
         self._models = Counter(attempt.model for attempt in running)
         self._accounts = Counter((attempt.coder, attempt.account) for attempt in running)
         self._projects = Counter(_project(_where(attempt), rules.slots.projects) for attempt in running)
-        self._promised = sum(rules.budget.need(attempt.coder) for attempt in running)
-        young = [one for one in running if one.started is None or 0 <= now - one.started < STARTING]
+        living = (*running, *rules.beside)
+        self._promised = sum(rules.budget.need(attempt.coder) for attempt in living)
+        young = [one for one in living if one.started is None or 0 <= now - one.started < STARTING]
         self._starting = sum(rules.budget.need(attempt.coder) for attempt in young)
 
     @property
@@ -105,7 +109,7 @@ class _Hall:
             or _backoff(candidate.last, self._now)
             or self._paused(candidate)
             or self._no_slot(candidate)
-            or short_of_memory(self._rules.budget, candidate.coder, self._promised, self._starting)
+            or self._no_memory(candidate)
             or self._account(candidate)
         )
 
@@ -135,6 +139,12 @@ class _Hall:
             if name is not None and name in limits and running >= limits[name]:
                 return Closed(f"waits for a slot: {running} of {limits[name]} run for {name}")
         return None
+
+    def _no_memory(self, candidate: Candidate) -> Closed | None:
+        """Why there is none for it. One of the queue always starts, however many sit in terminals: else none would."""
+        if self._count == 0:
+            return None
+        return short_of_memory(self._rules.budget, candidate.coder, self._promised, self._starting)
 
     def _account(self, candidate: Candidate) -> Closed | str:
         """The account to use: the one it is pinned to; else that of its last attempt, whose session can be taken up

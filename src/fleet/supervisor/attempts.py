@@ -23,7 +23,7 @@ from fleet.supervisor.place import Slow
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
 from fleet.supervisor.result import add_check, bring_back, look_at, nothing, write_receipt
-from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
+from fleet.supervisor.settle import decide, has_more, publish, put_back, release, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import check
 
@@ -148,6 +148,7 @@ class Attempts:
         self._house.log.say("step failed", task=attempt.task, level="error", attempt=attempt.id, text=said)
         directory = self._house.attempt_directory(attempt)
         _end_all(directory, marks(self._house, attempt))
+        keeper.forget(directory)
         ended = replace(attempt, ended=attempt.ended or self._house.now())
         with suppress(OSError):  # without a receipt it is settled as lost
             save(directory / "receipt.json", Receipt(ended, Process("broke", error=said), nothing(attempt)))
@@ -164,6 +165,8 @@ class Attempts:
                 tell(self._house, attempt)
         if receipt is not None:
             publish(self._house, replace(receipt, attempt=attempt))
+        else:
+            release(self._house, attempt)
         facts: dict[str, Any] = {"ending": attempt.ending, "verdict": attempt.verdict, "cause": attempt.cause}
         note(self._house, attempt, "settled", **facts)
         again = attempt.retry_after or None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +17,14 @@ from fleet.host import files, locks
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import Spent, overspent
 from fleet.supervisor.notes import note_events
-from fleet.supervisor.transcript import fold
+from fleet.supervisor.transcript import Transcript, fold
 
 SIGNALS = "signals.jsonl"
 HEARD = "heard.lock"  # held by whoever writes down what is known of an attempt that people talk to
 LONGEST = 1024 * 1024  # of what was told long ago, nobody asks
 LATELY = 64 * 1024
-PIECE = 8 * 1024 * 1024
+MOST_RECORDS = 16  # an agent that names more is not followed into all of them
+MOST_READ = 64 * 1024 * 1024  # of one file at one look: it may have no end
 
 
 def talker(find_coder: Callable[[str, Runtime], Coder], runtime: Runtime, attempt: Attempt) -> Talker | None:
@@ -35,36 +36,43 @@ def talker(find_coder: Callable[[str, Runtime], Coder], runtime: Runtime, attemp
 
 
 def signals(directory: Path, how: Talker | None) -> list[Signal]:
-    """What the agent of this attempt told last, in the order it was told.
-
-    Its hooks tell most of it; that a person broke off a turn stands in its own transcript alone.
-    """
-    if how is None:
-        return []
-    found = Hearing(directory, how)()
-    transcript = next((one.transcript for one in reversed(found) if one.transcript), None)
-    if transcript is not None and Path(transcript) != directory / SIGNALS:
-        lines = (files.read_end(Path(transcript), LATELY) or b"").splitlines()
-        found += [signal for line in lines for signal in how.signals(line)]
-    return sorted(found, key=lambda signal: signal.at)
+    """What the agent of this attempt told last, in the order it was told."""
+    return Hearing(directory, how)()
 
 
 class Hearing:
-    """An agent's signals as they come: each call has those of the last one and what was told since."""
+    """An agent's signals as they come: each call has those of the last one and what was told since.
+
+    Its hooks tell most of it; that a person broke off a turn stands in its own transcript alone.
+    """
 
     def __init__(self, directory: Path, how: Talker | None) -> None:
+        self.how = how
         self._file = directory / SIGNALS
-        self._how = how
         self._heard: list[Signal] = []
-        self._offset = max(0, files.size(self._file) - LONGEST)
+        self._offsets: dict[Path, int] = {}
 
     def __call__(self) -> list[Signal]:
-        told = files.read_from(self._file, self._offset, LONGEST) or b""
-        whole = told[: told.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        if self._how is not None:
-            self._heard += [signal for line in whole.splitlines() for signal in self._how.signals(line)]
+        told = self._read(self._file, LONGEST)
+        names = (one.transcript for one in reversed([*self._heard, *told]) if one.transcript)
+        transcript = Path(next(names, self._file))
+        if transcript != self._file:
+            last = self._heard[-1].at if self._heard else 0.0  # what comes to be read late is no news
+            told += [signal for signal in self._read(transcript, LATELY) if signal.at >= last]
+        self._heard += sorted(told, key=lambda signal: signal.at)
         return list(self._heard)
+
+    def _read(self, path: Path, lately: int) -> list[Signal]:
+        """What a file of the agent's tells since it was last read; the first time, lately."""
+        how, found = self.how, list[Signal]()
+        if how is None:
+            return found
+        with Transcript(path, self._offsets.get(path, max(0, files.size(path) - lately))) as source:
+            with suppress(OSError):
+                for piece in source.lines(most=MOST_READ):
+                    found += [signal for line, _ in piece for signal in how.signals(line)]
+            self._offsets[path] = source.offset
+        return found
 
 
 def catch_up(house: House, attempt: Attempt) -> Attempt:
@@ -72,45 +80,56 @@ def catch_up(house: House, attempt: Attempt) -> Attempt:
     how = talker(house.find_coder, house.runtime, attempt)
     told = signals(house.attempt_directory(attempt), how)
     sessions = [signal.session for signal in told if signal.session]
-    transcripts = [signal.transcript for signal in told if signal.transcript]
+    transcripts = dict.fromkeys(signal.transcript for signal in reversed(told) if signal.transcript)
     if how is None or not told:
         return attempt
     known = replace(attempt, session=sessions[-1] if sessions else attempt.session, last_event=told[-1].at)
-    if transcripts:
-        known = _read_on(house, known, how, Path(transcripts[-1]))
+    for transcript in reversed(list(transcripts)[:MOST_RECORDS]):
+        known = _read_on(house, known, how, transcript)
     if known != attempt:
         house.ledger.save(known)
     return known
 
 
-def _read_on(house: House, attempt: Attempt, how: Talker, transcript: Path) -> Attempt:
-    """Take up the agent's record where it was left. It is the agent's file: a line that makes no sense says nothing."""
-    piece = files.read_from(transcript, attempt.offset, PIECE) or b""
-    whole = piece[: piece.rfind(b"\n") + 1]
-    events, offset = [], attempt.offset
-    for line in whole.splitlines(keepends=True):
-        offset += len(line)
-        events += [(event, offset) for event in how.recall(line.rstrip())]
-    for event, _ in events:
-        attempt = fold(attempt, event)
-    if events:
-        note_events(house, attempt, events)
-    return replace(attempt, events=attempt.events + len(events), offset=offset)
+def _read_on(house: House, attempt: Attempt, how: Talker, transcript: str) -> Attempt:
+    """Take up one of the agent's records where it was left: each is counted from its own beginning, and once.
+
+    It is the agent's file: a line that makes no sense says nothing, and neither does one that cannot be read.
+    """
+    with Transcript(Path(transcript), attempt.recalled.get(transcript, 0)) as source:
+        with suppress(OSError):
+            for piece in source.lines(most=MOST_READ):
+                events = [(event, offset) for line, offset in piece for event in how.recall(line.rstrip())]
+                if events:
+                    note_events(house, attempt, events, transcript)
+                for event, _ in events:
+                    attempt = fold(attempt, event)
+                attempt = replace(attempt, events=attempt.events + len(events))
+        others = [(name, offset) for name, offset in attempt.recalled.items() if name != transcript]
+        return replace(attempt, recalled=dict([*others[1 - MOST_RECORDS :], (transcript, source.offset)]))
 
 
 def watch(house: House) -> None:
     """Read on in every agent's record, and end those that have reached a limit on tokens or cost.
 
-    Their places stay, and why they were ended is written down first.
+    Their places stay, and why they were ended is written down first. One that cannot be looked at is in nobody's way.
     """
     for attempt in house.ledger.talked_to():
         if attempt.started is not None and attempt.ending is None:
-            with alone(house, attempt, 0.0) as now:
-                if now is not None and now.ending is None:
-                    _watch(house, now)
+            try:
+                _watch(house, attempt)
+            except (FleetError, OSError) as problem:
+                facts = {"attempt": attempt.id, "text": str(problem)}
+                house.log.say("agent not watched", task=attempt.task, level="warning", **facts)
 
 
 def _watch(house: House, attempt: Attempt) -> None:
+    with alone(house, attempt, 0.0) as now:
+        if now is not None and now.ending is None:
+            _keep_within(house, now)
+
+
+def _keep_within(house: House, attempt: Attempt) -> None:
     known = catch_up(house, attempt)
     reached = overspent(known, Spent())
     if reached is not None:

@@ -23,9 +23,9 @@ def note(house: House, attempt: Attempt, kind: str, **facts: object) -> None:
         notes.append([{"kind": kind} | facts])
 
 
-def note_events(house: House, attempt: Attempt, events: list[Told]) -> None:
-    """Put what an agent said among the task's events."""
-    with Notes(house, attempt) as notes:
+def note_events(house: House, attempt: Attempt, events: list[Told], transcript: str) -> None:
+    """Put what an agent keeps in a record of its own among the task's events."""
+    with Notes(house, attempt, transcript) as notes:
         notes.record(events)
 
 
@@ -38,13 +38,17 @@ def note_unkept(house: House, attempt: Attempt) -> None:
 
 
 class Notes:
-    """The task's events.jsonl. A file that cannot be written, since an agent can put anything there, stops nothing."""
+    """The task's events.jsonl. A file that cannot be written, since an agent can put anything there, stops nothing.
 
-    def __init__(self, house: House, attempt: Attempt) -> None:
+    Offsets are of the agent's output, or of the transcript that is named.
+    """
+
+    def __init__(self, house: House, attempt: Attempt, transcript: str | None = None) -> None:
         self._house = house
         self._attempt = attempt
+        self._of: dict[str, object] = {} if transcript is None else {"transcript": transcript}
         self._journal = _open(house, attempt.task)
-        self._known = _reach(self._journal, attempt.id)
+        self._known: int | None = None
 
     def __enter__(self) -> Notes:
         return self
@@ -58,19 +62,20 @@ class Notes:
 
         Of an agent that says too much, only what it did is kept in the end; its stdout has the rest.
         """
-        fresh = condense([told for told in events if told[1] > self._known])
+        if self._known is None:
+            self._known = _reach(self._journal, attempt=self._attempt.id, transcript=self._of.get("transcript"))
+        known = self._known
+        fresh = condense([told for told in events if told[1] > known])
         if self._journal is not None and self._journal.size > MOST_EVENTS:
             fresh = [told for told in fresh if told[0].kind not in CHATTER]
-        self.append([{"offset": offset} | _plain(event) for event, offset in fresh])
+        self.append([{"offset": offset} | self._of | _plain(event) for event, offset in fresh])
 
     def append(self, records: list[dict[str, object]]) -> None:
         if self._journal is None or not records:
             return
-        last = self._journal.last.get("id")
-        first = last + 1 if isinstance(last, int) else 1
         shared: dict[str, object] = {"at": round(self._house.now(), 3), "attempt": self._attempt.id}
         with suppress(OSError):  # the disk is full: the transcript and the ledger still have it
-            self._journal.append([{"id": first + n} | shared | record for n, record in enumerate(records)])
+            self._journal.append([shared | record for record in records], numbered=True)
 
 
 def _open(house: House, task: str) -> Journal | None:
@@ -82,11 +87,13 @@ def _open(house: House, task: str) -> Journal | None:
         return None
 
 
-def _reach(journal: Journal | None, attempt: str) -> int:
-    """How far into this attempt's output the task's events reach."""
-    last = journal.last if journal is not None else {}
-    offset = last.get("offset")
-    return offset if last.get("attempt") == attempt and isinstance(offset, int) else -1
+def _reach(journal: Journal | None, **source: object) -> int:
+    """How far into this output of an attempt's the task's events reach. Others write there too, in between."""
+    for record in journal.recent() if journal is not None else ():
+        offset = record.get("offset")
+        if isinstance(offset, int) and all(record.get(name) == value for name, value in source.items()):
+            return offset
+    return -1
 
 
 def _plain(event: Event) -> dict[str, object]:

@@ -9,12 +9,11 @@ from pathlib import Path
 from fleet import places
 from fleet.config.workspace import project_workspace
 from fleet.core import FleetError, template
-from fleet.core.errors import is_passing
 from fleet.core.task import Spec
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
 from fleet.core.workspace import Workspace
-from fleet.host import git, inside
+from fleet.host import git
 from fleet.places import Place, ports
 from fleet.places.furnish import Furnished, furnish
 from fleet.supervisor.environment import agent_environment
@@ -70,23 +69,24 @@ def settle_in(home: Path, task: str, spec: Spec) -> Placed:
     branch = f"{BRANCH}{task}"
     path = places.path_for(places.root_for(home, project, asked), branch)
     place = places.make(kind, project, branch, here.base, path)
-    below = cwd.resolve().relative_to(found.top)
-    try:
-        inside.make(place.path, below)
-    except OSError as problem:
-        if is_passing(problem):
-            raise
-        said = f"nobody can begin in {clean(str(below))} of {clean(str(place.path))}: {problem.strerror}"
-        raise FleetError(said, hint=f"ls -la {clean(str(place.path))}") from problem
-    return Placed(place, place.path / below, workspace or Workspace())
+    inside = place.path / cwd.resolve().relative_to(found.top)
+    if not inside.resolve().is_relative_to(place.path.resolve()):  # an earlier attempt can have put a link there
+        raise FleetError(
+            f"{clean(str(inside))} leads out of the place of {task}",
+            hint=f"look at it, and remove the link: ls -la {clean(str(inside.parent))}",
+        )
+    inside.mkdir(parents=True, exist_ok=True)
+    return Placed(place, inside, workspace or Workspace())
 
 
 def place_of(attempt: Attempt) -> Place | None:
-    """The place of an attempt that has one of its own; what is known of it goes before what the attempt says."""
+    """The place of an attempt that has one of its own; what is known of it goes before what the attempt says, but for
+    the repository: what stands above may be anybody's.
+    """
     if attempt.place is PlaceKind.INPLACE or not attempt.cwd:
         return None
     for path in (Path(attempt.cwd), *Path(attempt.cwd).parents):
-        said = places.record.read(path)
+        said = places.record.read(path) if path.name else None
         if said is not None and said.repository == attempt.repository:
             return said.place(path)
     return None

@@ -53,7 +53,8 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     artifacts = files.private_dir(house.artifacts(attempt.task))
     directory = files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
     variables = _furnish(house, attempt, placed, at_leisure)
-    save(directory / "before.json", look(placed.cwd, artifacts))
+    before = look(placed.cwd, artifacts)
+    save(directory / "before.json", before)
     told = house.ledger.context(attempt.coder, attempt.model)
     own = house.runtime.coders.get(attempt.coder)
     said = own.context_limit if own else None
@@ -63,6 +64,7 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
         cwd=str(placed.cwd),
         branch=now.branch or place.branch,
         base=now.base,
+        began_at=before.head,
         place=place.kind,
         repository=str(place.repository or ""),
         variables=variables,
@@ -71,7 +73,7 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
         context_limit=context[0],
         context_from=context[1],
         asked_before=asked.how_many(house, attempt.task),
-        remarks=len(remarks.read(house.home, attempt.task)),
+        remarks=remarks.last(house.home, attempt.task),
         spec=spec,
     )
     used_up = overspent(prepared, spent(house.earlier(attempt)))

@@ -35,13 +35,14 @@ def bring_back(house: House, attempt: Attempt) -> None:
 def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
     """What the agent left in its place."""
     seen = load_snapshot(house.attempt_directory(attempt) / "before.json") or Snapshot(None, None, None)
-    before = replace(seen, head=attempt.base)  # the ledger's word, since an agent can write to the directory
+    before = replace(seen, head=_began_at(attempt))  # the ledger's word, since an agent can write to the directory
     cwd = Path(attempt.cwd)
     return replace(examine(cwd, before, look(cwd, house.artifacts(attempt.task))), shared=neighbours)
 
 
 def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
     directory = house.attempt_directory(attempt)
+    keeper.forget(directory)
     seen = keeper.Hold(directory).exit
     ended = replace(
         attempt, ended=attempt.ended or (seen.ended if seen else house.now()), memory=(seen and seen.memory) or None
@@ -59,7 +60,11 @@ def add_check(house: House, attempt: Attempt, checked: Check) -> None:
 
 def nothing(attempt: Attempt) -> Result:
     """The result of an attempt that nobody could look at."""
-    return Result(attempt.base, attempt.base, [], [], None, None)
+    return Result(_began_at(attempt), _began_at(attempt), [], [], None, None)
+
+
+def _began_at(attempt: Attempt) -> str | None:
+    return attempt.began_at or attempt.base  # an older fleet has written down the one only
 
 
 def process_of(attempt: Attempt, directory: Path) -> Process:

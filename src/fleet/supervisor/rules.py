@@ -6,12 +6,16 @@ import os
 from datetime import datetime
 from pathlib import Path
 
+from fleet import keeper
 from fleet.config.runtime import Runtime
+from fleet.core.work import Attempt
+from fleet.evidence.ledger import Ledger
 from fleet.gates import Book, Closed, Needs, Pause, Pauses, Scope, Standing
 from fleet.gates.memory import Budget, Memory
 from fleet.gates.quiet import quiet
 from fleet.host import machine
 from fleet.supervisor.admit import Rules, Slots, short_of_disk
+from fleet.supervisor.choice import attempt_directory
 
 
 def rules(home: Path, runtime: Runtime, now: float) -> Rules:
@@ -26,7 +30,14 @@ def rules(home: Path, runtime: Runtime, now: float) -> Rules:
         pauses=pauses,
         accounts=_accounts(runtime, Book(home).all()),
         budget=Budget(Memory(total, available, pressure), runtime.memory, Needs(home).all(), runtime.agent_memory),
+        beside=_in_terminals(home),
     )
+
+
+def _in_terminals(home: Path) -> tuple[Attempt, ...]:
+    """The agents that people began themselves, and that live."""
+    begun = Ledger(home).talked_to()
+    return tuple(attempt for attempt in begun if keeper.is_alive(attempt_directory(home, attempt)))
 
 
 def _all_of(pauses: tuple[Pause, ...]) -> Closed | None:

@@ -55,7 +55,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
 
 def has_more(house: House, attempt: Attempt) -> bool:
     """Whether a person has said something to the agent that it was not told yet."""
-    return len(remarks.read(house.home, attempt.task)) > attempt.remarks
+    return remarks.last(house.home, attempt.task) > attempt.remarks
 
 
 def _believed(house: House, attempt: Attempt, receipt: Receipt | None) -> Process:
@@ -132,10 +132,14 @@ def _unblock(house: House, task: str) -> None:
         house.tracker.open(task)
 
 
+def release(house: House, attempt: Attempt) -> None:
+    """Let go of what was set aside for the attempt, whether or not it came as far as to use it."""
+    ports.free(house.home, attempt.id)
+
+
 def publish(house: House, final: Receipt) -> None:
     """The receipt as it stays: with the verdict in it, and for the task as a whole."""
-    if final.attempt.variables:
-        ports.free(house.home, final.attempt.id)
+    release(house, final.attempt)
     directory, task = house.attempt_directory(final.attempt), house.task_directory(final.attempt.task)
     with suppress(OSError):
         save(directory / "receipt.json", final)

@@ -144,4 +144,4 @@ def _prompt(
 def _said(house: House, attempt: Attempt, earlier: list[Attempt]) -> str | None:
     """What a person said that no model has been told yet."""
     known = next((one.remarks for one in reversed(earlier) if one.turned), 0)
-    return "\n\n".join(remarks.read(house.home, attempt.task)[known : attempt.remarks]) or None
+    return "\n\n".join(remarks.read(house.home, attempt.task, after=known, to=attempt.remarks)) or None

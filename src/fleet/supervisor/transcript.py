@@ -31,6 +31,7 @@ class Transcript:
         self._path = path
         self._fd: int | None = None
         self._rest = b""
+        self._skips = False  # the rest of a line that is too long to be kept
         self.offset = offset  # behind the last whole line that was given out
 
     @property
@@ -38,16 +39,16 @@ class Transcript:
         """How far it was read, half a line included."""
         return self.offset + len(self._rest)
 
-    def lines(self, *, last: bool = False) -> Iterator[list[tuple[bytes, int]]]:
+    def lines(self, *, last: bool = False, most: int | None = None) -> Iterator[list[tuple[bytes, int]]]:
         """What came since the last call, a bounded piece at a time: each line with the offset behind it.
 
-        With `last`, a final line without a newline counts too.
+        With `last`, a final line without a newline counts too; `most` bytes are read, however many there are.
         """
-        if self._fd is None:
-            self._fd = files.open_regular(self._path)
-        if self._fd is None:
+        if self._fd is None and not self._open():
             return
+        assert self._fd is not None
         end = os.fstat(self._fd).st_size
+        end = end if most is None else min(end, self.reach + most)
         while (at := self.offset + len(self._rest)) < end:
             chunk = os.pread(self._fd, min(CHUNK, end - at), at)
             if not chunk:
@@ -67,8 +68,19 @@ class Transcript:
         if self._fd is not None:
             os.close(self._fd)
 
+    def _open(self) -> bool:
+        """Open the file, if it is there. Who left off within a line had skipped its beginning, and skips the rest."""
+        self._fd = files.open_regular(self._path)
+        if self._fd is not None and self.offset:
+            self._skips = os.pread(self._fd, 1, self.offset - 1) not in (b"\n", b"")
+        return self._fd is not None
+
     def _split(self, chunk: bytes) -> list[tuple[bytes, int]]:
         found: list[tuple[bytes, int]] = []
+        if self._skips:
+            skipped, ended, chunk = chunk.partition(b"\n")
+            self.offset += len(skipped) + len(ended)
+            self._skips = not ended
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         for line in whole:
             self.offset += len(line) + 1
@@ -76,6 +88,7 @@ class Transcript:
         if len(self._rest) > LONGEST:
             self.offset += len(self._rest)
             self._rest = b""
+            self._skips = True
         return found
 
 
