@@ -16,12 +16,14 @@ import pytest
 
 from fleet import places
 from fleet.core import BadConfig, FleetError, NotFound
+from fleet.core.task import Spec
 from fleet.core.work import PlaceKind
 from fleet.core.workspace import Workspace
 from fleet.host.repository import remove_tree
 from fleet.places import Place, Project, salvage
 from fleet.places.difference import Difference
 from fleet.places.furnish import furnish
+from fleet.supervisor.place import settle_in
 
 WORKTREE, CLONE = PlaceKind.WORKTREE, PlaceKind.CLONE
 KINDS = [WORKTREE, CLONE]
@@ -884,3 +886,71 @@ def test_salvage_is_found_by_its_name_its_task_or_its_branch(main: Path) -> None
     for name in ("t0", "feat/y"):
         with pytest.raises(BadConfig, match=rf"{name} names 2 that were saved: t[01].1, t[12].1"):
             salvage.find(find(main), name)
+
+
+# what agents and disks do
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_link_in_the_place_of_a_place_is_not_followed(main: Path, kind: PlaceKind, tmp_path: Path) -> None:
+    place = make(main, kind)
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim/secret").write_text("secret")
+    place.path.rename(tmp_path / "elsewhere")
+    place.path.symlink_to(tmp_path / "victim")
+    for look in (lambda: salvage.save(place, "x"), lambda: places.difference(place)):
+        with pytest.raises(FleetError, match="is a link") as problem:
+            look()
+        assert problem.value.hint == f"mv {shlex.quote(str(place.path))} aside, and put back what stood there"
+    assert places.condition(place) == places.Condition(there=False)
+    place.path.unlink()
+    places.remove(place, salvage.save(place, "x"))
+    assert (tmp_path / "victim/secret").exists()
+
+
+def test_a_place_that_could_never_be_made_can_be_removed(main: Path) -> None:
+    place = Place(Path("/proc/nowhere/x"), "feat/x", None, WORKTREE, main)
+    with pytest.raises(FleetError, match=r"/proc/nowhere/x cannot be a place: ") as problem:
+        places.make(WORKTREE, find(main), "feat/x", None, place.path)
+    assert "worktree_root" in (problem.value.hint or "")
+    assert not places.remove(place, salvage.save(place, "x"))
+
+
+def test_whoever_comes_after_a_crash_learns_what_was_saved(main: Path) -> None:
+    place = make(main)
+    (place.path / "new").write_text("new")
+    saved = salvage.save(place, "t1.1", task="t1")
+    places.remove(place, saved)
+    assert saved is not None
+    found = salvage.earlier(place, "t1")
+    assert found is not None
+    assert (found.name, found.commit) == (saved.name, saved.commit)
+    assert salvage.earlier(place, "t2") is None
+
+
+def test_a_worktree_without_its_git_gets_it_back_and_a_clone_is_told_of(main: Path) -> None:
+    for kind in KINDS:
+        place = make(main, kind, kind.value)
+        (place.path / "new").write_text("new")
+        subprocess.run(["rm", "-rf", str(place.path / ".git")], check=True)
+    assert git(make(main, WORKTREE, "worktree").path, "status", "--porcelain") == "?? new"
+    with pytest.raises(FleetError, match=r"has no \.git any more") as problem:
+        make(main, CLONE, "clone")
+    assert problem.value.hint == f"copy what you need, then: rm -r {place.path}"
+
+
+def test_no_place_stands_in_what_git_keeps(main: Path) -> None:
+    for root in (".", ".git", ".git/places"):
+        with pytest.raises(BadConfig, match="inside the repository") as problem:
+            places.root_for(main.parent, find(main), root)
+        assert problem.value.hint == "use a directory outside of it"
+
+
+def test_the_next_attempt_at_a_task_does_not_begin_where_a_link_leads(main: Path, tmp_path: Path) -> None:
+    home, spec = tmp_path / "home", Spec(str(main / "deep"), place="worktree")
+    placed = settle_in(home, "t1", spec)
+    assert placed.cwd == placed.place.path / "deep"
+    placed.cwd.rename(placed.place.path / "moved")
+    placed.cwd.symlink_to(tmp_path)
+    with pytest.raises(FleetError, match="leads out of the place of t1"):
+        settle_in(home, "t1", spec)

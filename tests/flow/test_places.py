@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -175,3 +176,19 @@ def test_the_place_of_an_agent_is_compared_saved_and_restored_by_the_names_that_
         made.ok("salvage", "restore", first["task"], "--to", "../again")
         assert (made.project.parent / "again/q").read_text().strip() == "1"
         made.git("worktree", "remove", "--force", "../again")
+
+
+@pytest.mark.tmux
+def test_the_agent_of_a_clone_that_cannot_be_collected_is_ended_all_the_same(tmp_path: Path) -> None:
+    with yard(tmp_path) as made:
+        (made.project / "fleet.yaml").write_text(FLEET_YAML + "workspace: {place: clone}\n")
+        gone, moved = made.create("gone", "write z 1"), made.create("moved", "write f 1\ncommit mine")
+        until((Path(gone["path"]) / "z").exists)
+        rmtree(Path(gone["path"]) / ".git")
+        until(lambda: made.git("log", "--format=%s", "-1", "moved", cwd=Path(moved["path"])) == "mine")
+        theirs = made.git("commit-tree", "-m", "theirs", "HEAD^{tree}")
+        made.git("update-ref", "refs/heads/moved", theirs)
+        assert {one["branch"]: one["ended"] for one in made.kill("*")} == {"gone": True, "moved": True}
+        assert made.git("rev-parse", "moved") == theirs
+        assert "file     z" in made.ok("salvage", "show", "gone").out
+        assert "  mine" in made.ok("salvage", "show", "moved").out

@@ -12,7 +12,7 @@ from fleet import places
 from fleet.app.sites import find_any, open_site
 from fleet.app.tasks import Desk
 from fleet.config.workspace import project_workspace
-from fleet.core import FleetError, NotFound
+from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.task import Status, Task
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
@@ -146,7 +146,8 @@ def _roots(desk: Desk, cwd: Path) -> list[Path]:
     roots = set((desk.home / places.PLACES).glob("*"))
     project = places.project(cwd)
     if project is not None:
-        roots.add(_root(desk.home, project, cwd))
+        with suppress(BadConfig):  # of a broken fleet.yaml the places in this home can be cleaned up all the same
+            roots.add(_root(desk.home, project, cwd))
     return sorted(roots)
 
 

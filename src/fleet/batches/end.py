@@ -168,7 +168,10 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
     if there and place.kind is PlaceKind.CLONE and _has_commits(place):
         bring_back(site.house, attempt)
     cap = None if large else salvage.CAP
-    saved = salvage.save(place, attempt.id, ignored=ignored, cap=cap, task=attempt.task) if there else None
+    if there:
+        saved = salvage.save(place, attempt.id, ignored=ignored, cap=cap, task=attempt.task)
+    else:
+        saved = salvage.earlier(place, attempt.task)
     try:
         places.remove(place, saved)
     except places.Left as left:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleet.core import FleetError
+from fleet.core.text import clean
 from fleet.core.work import PlaceKind
 
 
@@ -20,6 +23,19 @@ class Place:
     base: str | None = None
     kind: PlaceKind = PlaceKind.INPLACE
     repository: Path | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it stands; a link that somebody put in its place is something else."""
+        return self.path.is_dir() and (self.kind is PlaceKind.INPLACE or not self.path.is_symlink())
+
+    def must_be_itself(self) -> None:
+        """Refuse to look at what a link leads to."""
+        if self.kind is not PlaceKind.INPLACE and self.path.is_symlink():
+            raise FleetError(
+                f"{clean(str(self.path))} is a link, and not the place that fleet made",
+                hint=f"mv {shlex.quote(str(self.path))} aside, and put back what stood there",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,12 @@ def condition(place: Place) -> Condition:
 
 def conditions(places: Sequence[Place]) -> list[Condition]:
     """The condition of each, in their order; those that git has to be asked about are asked about together."""
-    found = [git.find(place.path) if place.path.is_dir() else None for place in places]
+    found = [git.find(place.path) if place.is_there else None for place in places]
     trees = [(one, place.base) for one, place in zip(found, places, strict=True) if one is not None]
     seen = iter(glance(trees) if trees else ())
     known = [next(seen) if one is not None else None for one in found]
     return [
-        Condition(there=place.path.is_dir()) if one is None else Condition(ahead=one.ahead, changed=one.changed)
+        Condition(there=place.is_there) if one is None else Condition(ahead=one.ahead, changed=one.changed)
         for place, one in zip(places, known, strict=True)
     ]
 

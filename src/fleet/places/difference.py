@@ -28,6 +28,7 @@ class Difference:
 
 def difference(place: Place, *, stat: bool = False) -> Difference:
     """The diff from the base to what stands in the place now. Nothing that stands there is run."""
+    place.must_be_itself()
     found = git.find(place.path)
     if found is None or place.base is None:
         raise FleetError(f"{clean(str(place.path))} is in no git repository, so there is nothing to compare with")

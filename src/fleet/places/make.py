@@ -32,7 +32,7 @@ def make(kind: PlaceKind, project: Project, branch: str, base: str | None, path:
         raise BadConfig("a directory as it is has no branch of its own", hint="--place worktree")
     with record.alone(path):
         said = record.read(path)
-        if said is not None and said.made and (path / ".git").exists():
+        if said is not None and said.made and _is_whole(project, path):
             return _same(said, kind, project, branch, path)
         _make_room(project, path, said)
         wanted = _wanted(kind, project, branch, base, said)
@@ -44,6 +44,18 @@ def make(kind: PlaceKind, project: Project, branch: str, base: str | None, path:
             raise
         record.write(path, replace(wanted, made=True))
         return wanted.place(path)
+
+
+def _is_whole(project: Project, path: Path) -> bool:
+    """Whether a place that was made still is one. A worktree that lost its link to git gets it back."""
+    if not (path / ".git").exists() and path.is_dir() and any(path.iterdir()):
+        worktree.repair(project.common, path)
+        if not (path / ".git").exists():
+            raise FleetError(
+                f"{path} has no .git any more, and what stands there may be somebody's work",
+                hint=f"copy what you need, then: rm -r {path}",
+            )
+    return (path / ".git").exists()
 
 
 def _same(said: Record, kind: PlaceKind, project: Project, branch: str, path: Path) -> Place:

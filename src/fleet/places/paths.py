@@ -147,6 +147,9 @@ def root_for(home: Path, project: Project, worktree_root: str | None = None) -> 
     if str(asked).startswith("~"):
         raise BadConfig(f"worktree_root {clean(worktree_root)}: there is no such user", hint="use a path from / on")
     root = Path(os.path.normpath(project.top / asked))
+    if root.is_relative_to(project.common) or root == project.top:
+        where = f"worktree_root {clean(str(root))} is inside the repository"
+        raise BadConfig(f"{where}, where no places can be", hint="use a directory outside of it")
     if _is_seen(project, root):
         raise BadConfig(
             f"worktree_root {clean(str(root))} is inside the repository, where git would see the places",
@@ -157,10 +160,8 @@ def root_for(home: Path, project: Project, worktree_root: str | None = None) -> 
 
 def _is_seen(project: Project, root: Path) -> bool:
     """Whether a directory is in the main working tree and not ignored there."""
-    if project.is_bare or not root.is_relative_to(project.top) or root.is_relative_to(project.common):
+    if project.is_bare or not root.is_relative_to(project.top):
         return False
-    if root == project.top:
-        return True
     inside = str(root.relative_to(project.top)) + "/"
     where = f"--work-tree={project.top}"
     return repository.ask(project.common, where, "check-ignore", "-q", "--", inside, cwd=project.top).code != 0

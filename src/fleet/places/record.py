@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from glob import escape
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from fleet.core import FleetError, Unavailable
+from fleet.core.errors import is_passing
 from fleet.core.work import PlaceKind
 from fleet.host import files, locks, repository
 from fleet.host.git import COMMIT
@@ -119,10 +120,24 @@ def alone(path: Path) -> Iterator[None]:
         locks.release(lock)
 
 
+@contextmanager
+def alone_if_known(path: Path) -> Iterator[None]:
+    """The same; where no place was ever made, there is nobody to keep out, and perhaps no way to."""
+    known = os.path.lexists(path) or (path.parent / FOLDER).is_dir()
+    with alone(path) if known else nullcontext():
+        yield
+
+
 def _taken(path: Path) -> int:
     """The lock of a place. One that was forgotten while we waited for it is not the one that others see."""
     while True:
-        lock = locks.take(_lock(path), PATIENCE)
+        try:
+            lock = locks.take(_lock(path), PATIENCE)
+        except OSError as problem:
+            if is_passing(problem):
+                raise
+            hint = "mend `worktree_root` in the project's fleet.yaml"
+            raise FleetError(f"{path} cannot be a place: {problem.strerror}", hint=hint) from problem
         if lock is None:
             raise Unavailable(f"the place {path} is being made or removed by another process", hint="try again")
         with suppress(FileNotFoundError):

@@ -30,7 +30,7 @@ def remove(place: Place, saved: Saved | None) -> bool:
     """
     if place.kind is PlaceKind.INPLACE:
         raise FleetError(f"{place.path} is not a place that fleet made, and is not removed")
-    with record.alone(place.path):
+    with record.alone_if_known(place.path):
         said = record.read(place.path)
         project = origin(place)
         if said is None and os.path.lexists(place.path) and not _is_ours(project, place):

@@ -62,6 +62,11 @@ def _explained(problem: FleetError, branch: str) -> FleetError:
     return problem
 
 
+def repair(common: Path, path: Path) -> None:
+    """Write anew what a worktree says of its repository, as far as that still knows it."""
+    repository.ask(common, "worktree", "repair", str(path))
+
+
 def forget(common: Path, path: Path) -> None:
     """Remove what the repository knows of the worktree at a path, whether its directory is there or not."""
     for own, where, _ in list(repository.linked(common)):

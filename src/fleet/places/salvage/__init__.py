@@ -2,6 +2,20 @@
 
 from fleet.places.salvage.kept import Content, Kept, all, drop, find, show
 from fleet.places.salvage.restore import restore
-from fleet.places.salvage.save import CAP, Saved, TooBig, is_as_saved, save
+from fleet.places.salvage.save import CAP, Saved, TooBig, earlier, is_as_saved, save
 
-__all__ = ["CAP", "Content", "Kept", "Saved", "TooBig", "all", "drop", "find", "is_as_saved", "restore", "save", "show"]
+__all__ = [
+    "CAP",
+    "Content",
+    "Kept",
+    "Saved",
+    "TooBig",
+    "all",
+    "drop",
+    "earlier",
+    "find",
+    "is_as_saved",
+    "restore",
+    "save",
+    "show",
+]

@@ -54,6 +54,7 @@ class Finds:
 
 def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = False) -> Finds:
     """Everything that only this place has. For the mark alone, git need not be asked what leads where."""
+    place.must_be_itself()
     if not place.path.is_dir():
         return Finds()
     found = _repository(project, place)

@@ -65,7 +65,7 @@ def save(
     Left out are files that must never get into git: what fleet itself put into the place, such as copied credentials;
     by their paths, and only as long as git does not have them anyway.
     """
-    with nullcontext() if place.kind is PlaceKind.INPLACE else record.alone(place.path):
+    with nullcontext() if place.kind is PlaceKind.INPLACE else record.alone_if_known(place.path):
         return _save(place, name, ignored, cap, task)
 
 
@@ -101,6 +101,12 @@ def _write(project: Project, place: Place, finds: Finds, name: str, task: str) -
 
 def _saved(name: str, commit: str, finds: Finds, ignored: bool) -> Saved:
     return Saved(name, commit, len(finds.inside), len(finds.parents), finds.size, finds.mark, ignored)
+
+
+def earlier(place: Place, task: str) -> Saved | None:
+    """What was saved last of a place that is gone, for whoever goes on after a crash."""
+    found = [one for one in kept.all(origin(place)) if one.path == str(place.path) and one.task == task]
+    return Saved(found[-1].name, found[-1].commit, 0, 0, found[-1].size or 0, found[-1].mark) if found else None
 
 
 def is_as_saved(place: Place, saved: Saved | None) -> bool:
