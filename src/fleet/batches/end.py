@@ -39,6 +39,7 @@ class Ended:
     saved: str | None = None
     commits: int | None = None  # that stay on its branch
     removed: bool = True
+    left: str = ""  # what nobody but the system's owner may remove
 
 
 def end(
@@ -61,11 +62,11 @@ def end(
         attempt = _meant(site, attempt, cause)
         _stop(site, attempt)
         attempt = _looked_at(site, attempt)
-        name = None if keep else _removed(site, attempt, ignored=ignored, large=large)
+        name, left = (None, "") if keep else _removed(site, attempt, ignored=ignored, large=large)
         receipt = load_receipt(site.directory(attempt) / "receipt.json")
         commits = _stay(site, attempt)
         _settle(site, attempt, receipt, name, commits)
-        return Ended(attempt.branch or "", attempt.id, attempt.task, name, commits, removed=not keep)
+        return Ended(attempt.branch or "", attempt.id, attempt.task, name, commits, not keep, left)
 
 
 @contextmanager
@@ -139,16 +140,14 @@ def _looked_at(site: Site, attempt: Attempt) -> Attempt:
     return seen
 
 
-def _removed(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> str | None:
-    """Remove the place; what `fleet salvage` has of it. One that is gone was perhaps saved by whoever was cut off."""
-    path = Path(attempt.cwd)
-    there = path.is_dir()
-    if there or places.record.read(path) is not None:  # else it was never begun, or nothing of it is left
-        saved = _clear(site, attempt, ignored=ignored, large=large)
-        if saved is not None or there:
-            return saved.name if saved else None
-    kept = salvage.all(site.project) if site.project.common.is_dir() else []
-    return next((one.name for one in kept if (one.task, one.path) == (attempt.task, attempt.cwd)), None)
+def _removed(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> tuple[str | None, str]:
+    """Remove the place; what `fleet salvage` has of it, and what could not be removed."""
+    path, left = Path(attempt.cwd), ""
+    if path.is_dir() or places.record.read(path) is not None:
+        saved, left = _clear(site, attempt, ignored=ignored, large=large)
+    else:  # it was never begun, or whoever ended it was cut off later than that
+        saved = salvage.earlier(place_of(attempt), attempt.task)
+    return saved.name if saved else None, left
 
 
 def _stay(site: Site, attempt: Attempt) -> int | None:
@@ -161,7 +160,7 @@ def _stay(site: Site, attempt: Attempt) -> int | None:
     return int(counted.out) if counted.code == 0 else None
 
 
-def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salvage.Saved | None:
+def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> tuple[salvage.Saved | None, str]:
     """Save the place, then remove it. What only a clone has committed comes to the repository first."""
     place, made = _place(attempt)
     there = made and place.path.is_dir()
@@ -172,12 +171,14 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> salva
         saved = salvage.save(place, attempt.id, ignored=ignored, cap=cap, task=attempt.task)
     else:
         saved = salvage.earlier(place, attempt.task)
+    left = ""
     try:
         places.remove(place, saved)
-    except places.Left as left:
-        site.house.log.say("not removed", task=attempt.task, level="warning", attempt=attempt.id, text=left.message)
+    except places.Left as problem:
+        left = f"{problem.message}; {problem.hint}"
+        site.house.log.say("not removed", task=attempt.task, level="warning", attempt=attempt.id, text=left)
     ports.free(site.house.home, attempt.id)
-    return saved
+    return saved, left
 
 
 def _has_commits(clone: Place) -> bool:

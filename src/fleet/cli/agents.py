@@ -319,7 +319,7 @@ def _ended(one: Ended | NotEnded) -> dict[str, object]:
     if isinstance(one, Ended):
         return {
             "branch": one.branch, "attempt": one.attempt, "task": one.task, "ended": True, "saved": one.saved,
-            "commits": one.commits, "place_removed": one.removed,
+            "commits": one.commits, "place_removed": one.removed and not one.left, "left": one.left,
         }  # fmt: skip
     return {
         "branch": one.branch,
@@ -339,6 +339,8 @@ def _print_ended(one: Ended | NotEnded) -> None:
     stays = f"  {one.commits} commit{' stays' if one.commits == 1 else 's stay'} on the branch" if one.commits else ""
     kept = f"  uncommitted work: fleet salvage show {one.saved}" if one.saved else ""
     click.echo(click.style("ended      ", fg=GOOD) + clean(one.branch) + stays + kept)
+    if one.left:
+        warn(clean(one.left, 1000))
 
 
 def _print(lines: Sequence[str]) -> None:
