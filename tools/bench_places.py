@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from bench_rows import AI_FLEET, LONGEST, OURS, Bench, BenchError, Row, in_turns
+from fleet.sessions import Server
 
 AGENT = Path(__file__).parent.parent / "tests" / "standins" / "talking"
 PROMPT = "Look at the parser, and say what you see"
@@ -77,6 +78,21 @@ class Yard:
 
     def ours(self, *args: str) -> float:
         return self.call(OURS.bin / "fleet", *args)
+
+    def ours_until(self, count: int, *args: str) -> float:
+        """Seconds until so many terminals are open: as far as ai-fleet goes, and nothing proven yet."""
+        began = time.perf_counter()
+        seen = Server(Path(self.environ["FLEET_HOME"]), self.project)
+        with subprocess.Popen(
+            [OURS.bin / "fleet", *args], cwd=self.project, env=self.environ, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ) as child:  # fmt: skip
+            while len(seen.seen()) < count and child.poll() is None:
+                time.sleep(0.01)
+            took = time.perf_counter() - began
+            if child.wait(LONGEST):
+                raise BenchError(f"exit {child.returncode} from fleet {' '.join(args)}")
+        return took
 
     def theirs(self, *args: str) -> float:
         return self.call(AI_FLEET.bin / "fleet", *args)
@@ -178,18 +194,22 @@ def bench_fanout(bench: Bench) -> Iterator[Row]:
     for files, counts in ((1, (5, 20)), (FILES, (5,))):
         with yard(bench, files) as here:
             for count in counts:
-                ours, theirs, floor = in_turns(
-                    2,
-                    partial(once, partial(here.ours, "fanout", str(count), "f", "-p", PROMPT), here.kill_ours),
-                    partial(
-                        once, partial(here.theirs, "fanout", str(count), "f", "--prompt", PROMPT), here.kill_theirs
-                    ),
-                    partial(here.floor, count),
-                )
-                size = f", {files} files" if files > 1 else ""
-                what = f"fleet fanout {count}{size}, prompts proven"
-                yield Row("fanout", what, ours, "ai-fleet, not proven", theirs, goal=1.0)
-                yield Row("fanout", what, ours, "worktrees + sessions", floor, goal=1.5)
+                yield from _fanout(here, count, f", {files} files" if files > 1 else "")
+
+
+def _fanout(here: Yard, count: int, size: str) -> Iterator[Row]:
+    wanted = ("fanout", str(count), "f", "-p", PROMPT)
+    proven, opened, theirs, floor = in_turns(
+        2,
+        partial(once, partial(here.ours, *wanted), here.kill_ours),
+        partial(once, partial(here.ours_until, count, *wanted), here.kill_ours),
+        partial(once, partial(here.theirs, "fanout", str(count), "f", "--prompt", PROMPT), here.kill_theirs),
+        partial(here.floor, count),
+    )
+    what = f"fleet fanout {count}{size}"
+    yield Row("fanout", f"{what}, terminals open", opened, "ai-fleet", theirs, goal=1.0)
+    yield Row("fanout", f"{what}, prompts proven", proven, "ai-fleet, not proven", theirs)
+    yield Row("fanout", f"{what}, terminals open", opened, "worktrees + sessions", floor, goal=1.5)
 
 
 def bench_list(bench: Bench) -> Iterator[Row]:
@@ -200,7 +220,7 @@ def bench_list(bench: Bench) -> Iterator[Row]:
             here.theirs("fanout", "26", "t", "--prompt", PROMPT)
             here.theirs("create", "one", "--prompt", PROMPT)
             ours, theirs = in_turns(5, partial(here.ours, "list"), partial(here.theirs, "list"))
-            here.kill_theirs()
+            here.theirs("kill", "*", "--force")
         size = f", {files} files each" if files > 1 else ""
         what = f"fleet list, {LISTED} agents{size}"
         yield Row("list", what, ours, f"ai-fleet, {THEIRS_LISTED} agents", theirs, goal=1 / 3)
