@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fleet.cli.grid import Column, draw, span, terminal_width
-from fleet.cli.show import BAD, GOOD, data, json_option, screen, size, state_colour, talk
+from fleet.cli.show import BAD, GOOD, data, json_option, size, state_colour, talk, watched
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
@@ -54,21 +52,12 @@ def list(grouped: bool, everywhere: bool, disk: bool, repair: bool, watch: bool,
         _repair(everywhere, as_json)
         return
 
-    def once() -> None:
-        found = rows(everywhere=everywhere, disk=disk)
-        if as_json:
-            data(found, line=watch)
-        else:
-            _print(found, grouped=grouped, disk=disk)
-
-    if not watch:
-        once()
-        return
-    with screen(sys.stdout.isatty() and not as_json) as refresh:
-        while True:
-            refresh()
-            once()
-            time.sleep(1)
+    watched(
+        lambda: rows(everywhere=everywhere, disk=disk),
+        lambda found: _print(found, grouped=grouped, disk=disk),
+        watch=watch,
+        as_json=as_json,
+    )
 
 
 def _print(rows: Sequence[Row], *, grouped: bool, disk: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,11 @@ from fleet.cli.show import (
     json_option,
     out_option,
     paint,
-    screen,
     size,
     table,
     talk,
     warn,
+    watched,
 )
 from fleet.config import load
 from fleet.core import FleetError
@@ -160,16 +160,8 @@ def status(config: Path, out: Path | None, timeout: float, as_json: bool, watch:
     from fleet.app.models import status as ask
 
     fleet = open_fleet(config)
-    if not watch:
-        now = ask(fleet, out or config.parent, timeout)
-        data(now) if as_json else show_status(now)
-        return
-    with screen(sys.stdout.isatty() and not as_json) as refresh:
-        while True:
-            now = ask(fleet, out or config.parent, timeout)
-            refresh()
-            data(now, line=True) if as_json else show_status(now)
-            time.sleep(interval)
+    look = partial(ask, fleet, out or config.parent, timeout)
+    watched(look, show_status, watch=watch, as_json=as_json, every=interval)
 
 
 def show_status(now: FleetStatus) -> None:

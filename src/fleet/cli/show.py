@@ -6,10 +6,13 @@ Data goes to stdout, talk to stderr; colours only on a terminal.
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -42,6 +45,7 @@ out_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="The project directory.  [default: where fleet.yaml is]",
 )
+T = TypeVar("T")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON.")
 GOOD, BAD, MEH = "green", "red", "yellow"
 STATES = {
@@ -73,6 +77,20 @@ def screen(terminal: bool, hint: str = "Ctrl-C ends") -> Iterator[Callable[[], N
     finally:
         if terminal:
             click.echo("\x1b[?1049l", nl=False)
+
+
+def watched(
+    look: Callable[[], T], show: Callable[[T], None], *, watch: bool, as_json: bool, every: float = 1.0
+) -> None:
+    """Show what is found, once, or again and again on a screen of its own; as JSON it is a line each time."""
+    with screen(watch and sys.stdout.isatty() and not as_json) as refresh:
+        while True:
+            found = look()
+            refresh()
+            data(found, line=watch) if as_json else show(found)
+            if not watch:
+                return
+            time.sleep(every)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], colours: dict[str, str] | None = None) -> None:

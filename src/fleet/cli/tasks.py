@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.show import data, json_option, screen, talk, warn
+from fleet.cli.show import data, json_option, talk, warn, watched
 from fleet.core import BadConfig
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
     from fleet.app.limits import Allowed
-    from fleet.app.tasks import Desk, Shown
+    from fleet.app.tasks import Desk, Row, Shown
     from fleet.core.work import Attempt
 
 TOGETHER = ("tokens", "cost")  # limits of all attempts at a task together
@@ -145,24 +145,17 @@ def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> No
 
     desk = open_desk()
 
-    def once() -> None:
+    def look() -> list[Row]:
         found = rows(desk, everything=everything)
-        found = found[-limit:] if limit else found
-        if as_json:
-            data(found, line=watch)
-        elif watch and sys.stdout.isatty():
+        return found[-limit:] if limit else found
+
+    def show(found: list[Row]) -> None:
+        if watch and sys.stdout.isatty():
             print_live(found, terminal_width(), terminal_height())
         else:
             print_tasks(found, terminal_width())
 
-    if not watch:
-        once()
-        return
-    with screen(sys.stdout.isatty() and not as_json) as refresh:
-        while True:
-            refresh()
-            once()
-            time.sleep(1)
+    watched(look, show, watch=watch, as_json=as_json)
 
 
 @click.command()
