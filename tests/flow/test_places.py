@@ -142,12 +142,13 @@ def test_what_is_saved_is_listed_shown_restored_and_dropped(home: Scratch, proje
 def test_where_there_can_be_no_place_a_task_is_told_why(home: Scratch) -> None:
     plain = home.place("plain")
     (plain / "fleet.yaml").write_text(FLEET_YAML)
-    unborn = home.place("unborn", git=True, commit=False)
-    (unborn / "fleet.yaml").write_text(FLEET_YAML)
+    unborn, still_unborn = (home.place(name, git=True, commit=False) for name in ("unborn", "still unborn"))
+    for repository in (unborn, still_unborn):
+        (repository / "fleet.yaml").write_text(FLEET_YAML)
     as_it_is = home.add("one", cwd=plain)
-    new = home.add("two", cwd=unborn)
+    new = home.add("two", cwd=unborn)  # its agent makes the first commit, so nobody else may depend on there being none
     asked = home.add("three", "--place", "worktree", "--attempts", "1", cwd=plain)
-    asked_too = home.add("four", "--place", "clone", "--attempts", "1", cwd=unborn)
+    asked_too = home.add("four", "--place", "clone", "--attempts", "1", cwd=still_unborn)
     home.drain()
     rows = home.tasks()
     assert [rows[name]["state"] for name in (as_it_is, new)] == ["done", "done"]
