@@ -219,7 +219,7 @@ def test_a_journal_that_somebody_locks_for_ever_holds_nobody_up_for_long(tmp_pat
 def test_a_receipt_comes_back_whole_and_a_damaged_one_is_none(tmp_path: Path) -> None:
     path = tmp_path / "receipt.json"
     result = Result("a", None, [], [], None, ["notes"])
-    receipt = Receipt(NEW, Process("exited", code=0), result, Check("make", True, "exit 0", 0, 1.0, ""))
+    receipt = Receipt(NEW, Process("exited", code=0), result, [Check("make", True, "exit 0", 0, 1.0, "")])
     save(path, receipt)
     assert load_receipt(path) == receipt
     assert path.stat().st_mode & 0o777 == 0o600

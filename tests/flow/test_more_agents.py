@@ -104,7 +104,7 @@ def test_what_it_used_and_what_came_of_it_is_in_its_receipt(worked: Worked, code
     assert receipt["attempt"] == worked.attempts(coder)[-1]
     assert receipt["attempt"]["tools"] == {"write_file": 1, "run_shell_command": 1}
     assert receipt["result"]["commits"] == [{"id": head, "subject": f"{name} by {coder}"}]
-    assert (receipt["process"]["cause"], receipt["check"]["passed"]) == ("exited", True)
+    assert (receipt["process"]["cause"], receipt["checks"][0]["passed"]) == ("exited", True)
     assert git(worked.places[coder], "show", f"HEAD:made-{name}.txt") == f"made by {coder}\n"
     assert [attempt["tokens"] for attempt in worked.attempts(coder)] == [3 * TOKENS] * 2
 

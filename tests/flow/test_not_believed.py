@@ -31,14 +31,14 @@ def test_a_check_that_the_agent_has_written_for_itself_is_run_all_the_same(home:
     agent(home, f"echo x > work; mkdir -p {there}; echo '{EXITED}' > {there}/exit.json")
     task = home.add("forge", "--cwd", home.place("p"), "--check", "false", "--attempts", "1")
     home.drain()
-    assert (home.task(task)["state"], home.receipt(task)["check"]["code"]) == ("refused", 1)
+    assert (home.task(task)["state"], home.receipt(task)["checks"][0]["code"]) == ("refused", 1)
 
 
 def test_the_check_is_the_one_from_before_the_agent_ran(home: Scratch) -> None:
     agent(home, 'echo x > work; sed -i \'s/"false"/"true"/\' $FLEET_TASK_DIR/task.json')
     task = home.add("rewrite", "--cwd", home.place("p"), "--check", "false", "--attempts", "1")
     home.drain()
-    assert (home.task(task)["state"], home.receipt(task)["check"]["command"]) == ("refused", "false")
+    assert (home.task(task)["state"], home.receipt(task)["checks"][0]["command"]) == ("refused", "false")
 
 
 def test_a_check_that_the_agent_changed_is_put_back_for_the_next_attempt(home: Scratch) -> None:

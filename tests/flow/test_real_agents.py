@@ -283,7 +283,7 @@ def test_what_it_used_and_what_came_of_it_is_in_its_receipt(worked: Worked, code
         assert receipt["result"]["commits"] == [{"id": head, "subject": f"{name} by {coder}"}]
         assert receipt["result"]["changes"] == [{"path": f"made-{name}.txt", "added": 1, "removed": 0}]
         assert receipt["result"]["uncommitted"] == []
-        assert receipt["check"]["passed"] is (number == 2)
+        assert receipt["checks"][0]["passed"] is (number == 2)
     assert worked.receipt(coder) == worked.receipt(coder, 2)
     assert worked.attempts(coder)[-1] == worked.receipt(coder)["attempt"]
     assert git(repository, "show", f"HEAD:made-{worked.ids[coder]}.2.txt") == f"made by {coder}\n"

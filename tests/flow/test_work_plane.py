@@ -195,7 +195,7 @@ def test_a_check_that_passes_is_run_by_fleet_in_the_tasks_directory(night: Night
     task = night.ids["check passes"]
     assert night.row("check passes")["state"] == "done"
     assert (night.home.root / "cp" / "seen").read_text() == f"{task}\n"
-    check = night.home.receipt(task)["check"]
+    check = night.home.receipt(task)["checks"][0]
     assert (check["passed"], check["code"]) == (True, 0)
 
 
@@ -207,7 +207,7 @@ def test_a_check_that_fails_is_told_to_the_next_attempt_and_refused_at_the_end(n
     second = night.told("check fails", "prompt", 2)
     assert "earlier attempt was not accepted" in second
     assert "the check failed: exit 4" in second
-    check = night.home.receipt(row["id"])["check"]
+    check = night.home.receipt(row["id"])["checks"][0]
     assert (check["passed"], check["code"], check["tail"]) == (False, 4, "7 of 9 failed\n")
 
 

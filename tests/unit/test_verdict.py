@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from fleet.core.proof import Change
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import failures, lost
-from fleet.evidence.receipt import Change, Check, Commit, Process, Result
+from fleet.evidence.receipt import Check, Commit, Process, Result
 from fleet.supervisor.verdict import LONGEST_WAIT, MOST_LOST, Facts, done, judge, wait
 
 WORK = Result("a", "b", [Commit("b", "work")], [Change("x", 1, 0)], [], [])
@@ -24,19 +25,19 @@ BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
     ("facts", "ending", "verdict", "cause"),
     [
         (Facts(EXITED, WORK), Ending.FINISHED, Verdict.ACCEPTED, "1 commit, 1 file changed"),
-        (Facts(EXITED, WORK, PASSED), Ending.FINISHED, Verdict.ACCEPTED, "1 commit, 1 file changed"),
+        (Facts(EXITED, WORK, (PASSED,)), Ending.FINISHED, Verdict.ACCEPTED, "1 commit, 1 file changed"),
         (Facts(EXITED, UNKNOWN), Ending.FINISHED, Verdict.ACCEPTED, "what it did is unknown"),
         (Facts(EXITED, None), Ending.FINISHED, Verdict.ACCEPTED, "what it did is unknown"),
         (Facts(EXITED, NOTHING), Ending.NO_EFFECT, Verdict.RETRY, "the agent exited with 0 and changed nothing"),
         (
-            Facts(EXITED, NOTHING, PASSED),
+            Facts(EXITED, NOTHING, (PASSED,)),
             Ending.NO_EFFECT,
             Verdict.RETRY,
             "the agent exited with 0 and changed nothing",
         ),
-        (Facts(EXITED, WORK, RED), Ending.FINISHED, Verdict.RETRY, "the check failed: exit 2"),
+        (Facts(EXITED, WORK, (RED,)), Ending.FINISHED, Verdict.RETRY, "the check failed: exit 2"),
         (
-            Facts(EXITED, WORK, PASSED, error="no credit"),
+            Facts(EXITED, WORK, (PASSED,), error="no credit"),
             Ending.CRASHED,
             Verdict.RETRY,
             "the agent exited with 0 and reported a failure: no credit",
@@ -49,7 +50,7 @@ BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
             "the agent exited with 3: no credit",
         ),
         (Facts(Process("exited", signal=9), WORK), Ending.CRASHED, Verdict.RETRY, "the agent was ended by signal 9"),
-        (Facts(EXITED, WORK, PASSED, question="which?"), Ending.QUESTION, Verdict.ASKED, "which?"),
+        (Facts(EXITED, WORK, (PASSED,), question="which?"), Ending.QUESTION, Verdict.ASKED, "which?"),
         (
             Facts(EXITED, NOTHING, question="which?", answered=True),
             Ending.QUESTION,
@@ -86,9 +87,9 @@ def test_an_ending_means(facts: Facts, ending: Ending, verdict: Verdict, cause: 
     ("facts", "verdict", "cause"),
     [
         (Facts(EXITED, NOTHING), Verdict.FAILED, "the agent exited with 0 and changed nothing"),
-        (Facts(EXITED, WORK, RED), Verdict.REFUSED, "the check failed: exit 2"),
+        (Facts(EXITED, WORK, (RED,)), Verdict.REFUSED, "the check failed: exit 2"),
         (Facts(EXITED, WORK, error="no"), Verdict.FAILED, "the agent exited with 0 and reported a failure: no"),
-        (Facts(Process("exited", code=1), WORK, RED), Verdict.FAILED, "the agent exited with 1"),
+        (Facts(Process("exited", code=1), WORK, (RED,)), Verdict.FAILED, "the agent exited with 1"),
         (Facts(Process("timed out", error="slow"), WORK), Verdict.FAILED, "slow"),
         (Facts(Process("silent", error="silent"), WORK), Verdict.FAILED, "silent"),
     ],

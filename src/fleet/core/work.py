@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from fleet.core.proof import Demands, Proof
 from fleet.core.task import Spec
 
 
@@ -218,6 +219,11 @@ class Attempt:
     terminal: str = ""  # the name of that terminal's session
     leaving: bool = False  # a person has ended it, and its place is being removed
     batch: str = ""  # started together with others of this name
+    demands: Demands | None = None  # what is asked of its result, as it stood before the agent ran
+    began_tree: str | None = None  # the git tree that it found, with what was not committed
+    proof: Proof | None = None  # what the evidence says of its work
+    nonce: str = ""  # known to its agent alone: an event that carries it comes from the agent that was started
+    dispatched: float | None = None  # when the first event came that proves that the agent is the one and is at work
 
     @property
     def counts(self) -> bool:

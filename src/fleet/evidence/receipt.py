@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from fleet.core.proof import Breach, Change, Claim, Heard, Program, Proof
 from fleet.core.text import sayable
 from fleet.core.work import Attempt
 from fleet.evidence.snapshot import Snapshot, changed
@@ -26,13 +27,6 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    path: str
-    added: int
-    removed: int
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """What was found in the place afterwards. None is unknown: too many files to look at, or git could not say."""
 
@@ -44,6 +38,12 @@ class Result:
     artifacts: list[str] | None
     gone: list[str] = field(default_factory=list)  # files, or changes that were not committed, that are no more
     shared: list[str] = field(default_factory=list)  # attempts in the same directory at the same time
+    base_tree: str | None = None  # what the attempt found, with what was not committed
+    tree: str | None = None  # what it left: this is what is checked, and what may land
+    landing: str | None = (
+        None  # the commit with that tree, kept under refs/fleet/attempts/; what is written later does not count
+    )
+    breaches: list[Breach] = field(default_factory=list)
 
     @property
     def effect(self) -> bool | None:
@@ -85,6 +85,12 @@ class Check:
     seconds: float | None
     tail: str
     lost: bool = False  # it was cut off, and says nothing about the work
+    name: str = ""
+    source: str = "task"
+    sha256: str = ""  # of its output
+    counts: dict[str, int] = field(default_factory=dict)  # passed, failed, skipped, where the runner prints them
+    where: str = ""  # a clean checkout of the tree; with the checks' own files as they were; the place itself
+    network: bool | None = None  # whether it could reach one; None is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,16 @@ class Receipt:
     attempt: Attempt
     process: Process
     result: Result
-    check: Check | None = None
+    checks: list[Check] = field(default_factory=list)
+    program: Program = field(default_factory=Program)
+    heard: Heard = field(default_factory=Heard)
+    claims: list[Claim] = field(default_factory=list)
+    verdict: Proof | None = None
+    reason: str = ""  # in one sentence
+    version: int = 1
+    previous: str = ""  # the hash of the receipt before it in this home
+    hash: str = ""
+    mac: str = ""
 
 
 def examine(cwd: Path, before: Snapshot, after: Snapshot) -> Result:
@@ -105,7 +120,8 @@ def examine(cwd: Path, before: Snapshot, after: Snapshot) -> Result:
     if repository is not None and after.head is not None and after.head != before.head:
         with git.mirror(repository) as ours:
             commits = [Commit(name, sayable(subject)) for name, subject in ours.commits(before.head, after.head)]
-            changes = [Change(sayable(path), *lines) for path, *lines in ours.changes(before.head, after.head)[:SHOWN]]
+            found = ours.changes(before.head, after.head)[:SHOWN]
+            changes = [Change(sayable(path), added, removed) for path, added, removed in found]
     touched = changed(before.files, after.files)
     left = None if touched is None else [path for path in touched if path in (after.files or {})]
     gone = [path for path in touched or () if path not in (left or ())] if before.head == after.head else []

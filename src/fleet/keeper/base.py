@@ -11,6 +11,16 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Fence:
+    """What the agent is kept from. Where this machine cannot do it, the agent runs without, and that is recorded."""
+
+    hidden: tuple[Path, ...] = ()  # directories that are empty to it
+    shown: tuple[Path, ...] = ()  # of what is in those, what is there for it all the same, to be written to
+    read_only: tuple[Path, ...] = ()
+    network: bool = True  # without one there is a loopback of its own, and nothing else
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """An agent to be run. Durations are seconds, sizes are bytes.
 
@@ -30,6 +40,7 @@ class Start:
     interrupt: float = 5.0
     terminate: float = 10.0
     line: int = 4 * MIB
+    fence: Fence | None = None
 
 
 class Cause(StrEnum):
@@ -66,3 +77,5 @@ class Exit:
     leftovers: int = 0
     survivors: int = 0
     pid: int | None = None
+    fenced: bool | None = None  # whether it was kept from what it was to be kept from; None: from nothing
+    unfenced: str | None = None  # why not

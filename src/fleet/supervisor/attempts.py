@@ -22,7 +22,7 @@ from fleet.supervisor.notes import note, note_unkept
 from fleet.supervisor.place import Slow
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
-from fleet.supervisor.result import add_check, bring_back, look_at, nothing, write_receipt
+from fleet.supervisor.result import add_checks, bring_back, look_at, nothing, write_receipt
 from fleet.supervisor.settle import decide, has_more, publish, put_back, release, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import check
@@ -72,7 +72,7 @@ class Attempts:
         attempt = await self._load(name)
         checked = await check(self._house, attempt, self._keep)
         if checked is not None:
-            await aside(add_check, self._house, attempt, checked)
+            await aside(add_checks, self._house, attempt, [checked])
 
     async def broke(self, name: str, problem: str) -> None:
         """A bug of ours, or a machine that failed us: the attempt is over, the task is not."""

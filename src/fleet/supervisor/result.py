@@ -51,11 +51,11 @@ def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
     return ended
 
 
-def add_check(house: House, attempt: Attempt, checked: Check) -> None:
+def add_checks(house: House, attempt: Attempt, checked: list[Check]) -> None:
     path = house.attempt_directory(attempt) / "receipt.json"
     receipt = load_receipt(path)
     if receipt is not None:
-        save(path, replace(receipt, check=checked))
+        save(path, replace(receipt, checks=checked))
 
 
 def nothing(attempt: Attempt) -> Result:

@@ -29,7 +29,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
         Facts(
             process=_believed(house, attempt, receipt),
             result=receipt.result if receipt else None,
-            check=receipt.check if receipt else None,
+            checks=tuple(receipt.checks) if receipt else (),
             error=attempt.error,
             limited=attempt.limited,
             status=attempt.status,

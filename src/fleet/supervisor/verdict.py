@@ -22,7 +22,7 @@ class Facts:
 
     process: Process
     result: Result | None = None
-    check: Check | None = None
+    checks: tuple[Check, ...] = ()
     error: str | None = None
     question: str | None = None
     limited: bool = False  # the agent says that a window of the provider's is used up
@@ -61,7 +61,7 @@ def judge(facts: Facts) -> Judged:
             return _nobodys_fault(facts, ending, cause)
         case Ending.NOT_STARTED | Ending.TOKENS | Ending.COST:
             return Judged(ending, Verdict.FAILED, cause)
-        case Ending.FINISHED if facts.check is None or facts.check.passed:
+        case Ending.FINISHED if all(check.passed for check in facts.checks):
             return Judged(ending, Verdict.ACCEPTED, cause)
         case _:
             return _failed(facts, ending, cause)
@@ -111,10 +111,11 @@ def _exited(facts: Facts) -> tuple[Ending, str]:
         return Ending.QUESTION, f"it asked, and is answered: {facts.question}" if facts.answered else facts.question
     if facts.result is not None and facts.result.effect is False:
         return Ending.NO_EFFECT, f"the agent exited with 0 and {_amiss(facts.result)}"
-    if facts.check is not None and facts.check.lost:
-        return Ending.LOST, f"its check could not be run: {facts.check.cause}"
-    if facts.check is not None and not facts.check.passed:
-        return Ending.FINISHED, f"the check failed: {facts.check.cause}"
+    for check in facts.checks:
+        if check.lost:
+            return Ending.LOST, f"its check could not be run: {check.cause}"
+        if not check.passed:
+            return Ending.FINISHED, f"the check failed: {check.cause}"
     return Ending.FINISHED, done(facts.result)
 
 
