@@ -30,7 +30,7 @@ class Unverified(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a result may touch. Globs are git's: `**` crosses directories. None is no limit, or what is inherited."""
+    """What a result may touch. Globs are those of a .gitignore. None is no limit, or what is inherited."""
 
     allow: tuple[str, ...] = ()  # only these; nothing given is everything
     deny: tuple[str, ...] = ()
@@ -87,6 +87,7 @@ class Change:
     old_path: str | None = None  # of what was renamed
     old_mode: str | None = None  # as git writes it, 100644; None where there was nothing
     mode: str | None = None
+    target: str | None = None  # where a symbolic link leads, as it is written in it; None: no link, or not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Breach:
     """A change that is outside what the result may touch, and the sentence that says so."""
 
     path: str  # empty: of the change as a whole
-    rule: str  # allow, deny, files, deletions, protected
+    rule: str  # allow, deny, files, deletions, protected, symlink
     reason: str
 
 
