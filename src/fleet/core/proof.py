@@ -28,6 +28,13 @@ class Unverified(StrEnum):
     ASK = "ask"
 
 
+class OnBreach(StrEnum):
+    """What becomes of an agent that is seen to touch what it may not, while it works."""
+
+    FLAG = "flag"  # it is said at once, and judged at the end
+    END = "end"
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What a result may touch. Globs are those of a .gitignore. None is no limit, or what is inherited."""
@@ -37,6 +44,7 @@ class Scope:
     files: int | None = None  # changed at the most
     deletions: int | None = None  # 0 unless it is said
     protected: tuple[str, ...] = ()  # of the protected paths, those that may be changed
+    on_breach: OnBreach | None = None  # flag unless it is said
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +54,17 @@ class CheckSpec:
     run: str  # for /bin/sh, in a clean checkout of what would land
     name: str = ""
     timeout: float = 600.0
-    source: str = "task"  # or: fleet.yaml at COMMIT; fleet.yaml outside the place
+    source: str = "task"  # or: fleet.yaml at COMMIT; fleet.yaml, as it stands outside the place
     needs: tuple[str, ...] = ()  # paths, ignored by git, that it is lent from the project's own working tree
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectDemands:
+    """What a project's fleet.yaml asks of every result. None is what is inherited."""
+
+    checks: tuple[CheckSpec, ...] = ()
+    scope: Scope = field(default_factory=Scope)
+    unverified: Unverified | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ def combine(project: Scope, task: Scope) -> Scope:
         files=task.files if task.files is not None else project.files,
         deletions=task.deletions if task.deletions is not None else project.deletions,
         protected=(*project.protected, *task.protected),
+        on_breach=task.on_breach or project.on_breach,
     )
 
 
