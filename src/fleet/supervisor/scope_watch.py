@@ -7,8 +7,6 @@ agent ended for it.
 from __future__ import annotations
 
 import asyncio
-import resource
-import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -22,7 +20,7 @@ from fleet.core.scope import breaches
 from fleet.core.work import Attempt, Ending
 from fleet.evidence.receipt import load_snapshot
 from fleet.evidence.touched import touched
-from fleet.host import files, git
+from fleet.host import files, git, machine
 from fleet.supervisor.aside import aside
 from fleet.supervisor.house import House
 from fleet.supervisor.notes import note
@@ -149,12 +147,12 @@ class ScopeWatch:
 
     def _look(self, ready: list[_Watched]) -> float:
         """Look at these; how many seconds of a core that took."""
-        began = _spent()
+        began = machine.spent()
         for one in ready:
             attempt = self._current(one.attempt)
             if attempt is not None:
                 self._look_at(one, attempt)
-        return _spent() - began
+        return machine.spent() - began
 
     def _look_at(self, one: _Watched, attempt: Attempt) -> None:
         one.heard = attempt.events
@@ -182,9 +180,3 @@ class ScopeWatch:
             self._house.log.say("outside its scope", task=attempt.task, level="warning", **facts)
         if ends:
             one.end()
-
-
-def _spent() -> float:
-    """Seconds of a core that this thread and the programs that it ran have taken, and a little of others' too."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.thread_time() + children.ru_utime + children.ru_stime
