@@ -87,6 +87,7 @@ class Change:
     old_path: str | None = None  # of what was renamed
     old_mode: str | None = None  # as git writes it, 100644; None where there was nothing
     mode: str | None = None
+    target: str | None = None  # of a symbolic link that is there now
 
 
 @dataclass(frozen=True, slots=True)
