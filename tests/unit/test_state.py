@@ -26,7 +26,7 @@ def ended(verdict: Verdict, cause: str, ending: Ending = Ending.CRASHED) -> Atte
 
 AGAIN, GAVE_UP = ended(Verdict.RETRY, "boom"), ended(Verdict.FAILED, "boom; gave up")
 REFUSED, ACCEPTED = (
-    ended(Verdict.REFUSED, "red; gave up; a person decides: fleet show t1, fleet retry t1"),
+    ended(Verdict.REFUSED, "red; gave up"),
     ended(Verdict.ACCEPTED, "1 commit", Ending.FINISHED),
 )
 
