@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet import keeper, tracker
+from fleet.app.demands import asked
 from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.app.limits import Allowed, allowed
 from fleet.config import runtime as settings
 from fleet.core import BadConfig, FleetError, NotFound
-from fleet.core.proof import Proof
+from fleet.core.proof import Demands, Proof
 from fleet.core.state import Told, tell
 from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, State
@@ -101,6 +102,7 @@ class Shown:
     limits: tuple[Allowed, ...]
     history: tuple[Attempt, ...]
     comments: tuple[Comment, ...]
+    demands: Demands | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,8 @@ def show(desk: Desk, name: str) -> Shown:
     spec, problem = _spec(desk, task.id)
     comments = tuple(desk.tracker.comments(task.id))
     limits = tuple(allowed(desk.runtime, spec, row.coder, history, is_open=row.state is State.OPEN))
-    return Shown(row, task.description, task.notes, spec, problem, limits, history, comments)
+    demands = asked(desk.runtime, spec, history, is_open=row.state is State.OPEN)
+    return Shown(row, task.description, task.notes, spec, problem, limits, history, comments, demands)
 
 
 def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str = "") -> Row:
