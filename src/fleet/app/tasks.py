@@ -17,7 +17,7 @@ from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.app.limits import Allowed, allowed
 from fleet.config import runtime as settings
 from fleet.core import BadConfig, FleetError, NotFound
-from fleet.core.proof import Demands
+from fleet.core.proof import Demands, Proof
 from fleet.core.state import Told, tell
 from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, State
@@ -73,6 +73,13 @@ class Row:
     cost: float | None
     peak_context_pct: int | None
     session: str | None
+    proof: Proof | None = None  # what the evidence says of its last attempt
+
+    @property
+    def shown_state(self) -> str:
+        """The state as people read it: work that nothing could check is never just done."""
+        unverified = self.state is State.DONE and self.proof is Proof.UNVERIFIED
+        return f"{self.state}, {Proof.UNVERIFIED}" if unverified else self.state.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +226,7 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         cost=seen.cost,
         peak_context_pct=seen.context_share,
         session=seen.session,
+        proof=seen.proof,
     )
 
 

@@ -223,7 +223,8 @@ def _print(shown: Shown) -> None:
     coder = row.coder + ("" if row.own_coder else "  (default)")
     model = (row.model or "the agent's own") + ("" if row.own_model else "  (default)")
     facts = [
-        ("id", row.id), ("title", row.title), ("state", row.state.value), ("cause", row.cause),
+        ("id", row.id), ("title", row.title), ("state", row.shown_state), ("cause", row.cause),
+        ("proof", _proof(shown)),
         ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
         ("account", (shown.spec.account if shown.spec else None) or ""),
         ("priority", str(row.priority)), ("place", _place(shown)), ("branch", row.branch or ""),
@@ -245,6 +246,12 @@ def _print(shown: Shown) -> None:
         line = f"attempt {attempt.number}  {who}  {ending}"
         cause = "; ".join(clean(said, 2000) for said in (attempt.cause, _handover(attempt)) if said)
         click.echo(("\n" if attempt.number == 1 else "") + line + (f": {cause}" if cause else ""))
+
+
+def _proof(shown: Shown) -> str:
+    """What the evidence says of the last attempt, and why."""
+    last = shown.history[-1] if shown.history else None
+    return f"{last.proof}: {last.reason}" if last is not None and last.proof is not None else ""
 
 
 def _place(shown: Shown) -> str:
