@@ -39,6 +39,18 @@ MOST_TEXT = 10 * 1024 * 1024
     "--place", type=click.Choice(["inplace", "worktree", "clone"]), help="Where: here, or in a copy of its own."
 )
 @click.option("--check", metavar="CMD", help="A shell command that must exit 0 before the task counts as done.")
+@click.option("--kind", type=click.Choice(["work", "research"]), help="What it is to leave: a change, or an answer.")
+@click.option("--allow", metavar="GLOB", multiple=True, help="Only such paths may be touched. May be given again.")
+@click.option("--deny", metavar="GLOB", multiple=True, help="Such paths may not be touched. May be given again.")
+@click.option("--max-files", "files", type=click.IntRange(0), help="How many files may be changed.")
+@click.option("--deletions", type=click.IntRange(0), help="How many files may be deleted.  [default: 0]")
+@click.option(
+    "--allow-protected",
+    "protected",
+    metavar="GLOB",
+    multiple=True,
+    help="Of the protected paths (CI, settings of agents, lock files), such may be touched. May be given again.",
+)
 @click.option("--timeout", metavar="TIME", help="Wall time of one attempt, such as 30m.")
 @click.option("--attempts", type=click.IntRange(1, 100), help="How often it is tried.")
 @click.option("--output", metavar="SIZE", help="How much one attempt may print, such as 500MB.")
@@ -50,17 +62,21 @@ def add(
     title: str | None, file: str | None, form: str | None, dry_run: bool,
     description: str, priority: int, after: tuple[str, ...], cwd: Path | None, coder: str | None,
     model: str | None, account: str | None, check: str | None, timeout: str | None, attempts: int | None,
-    output: str | None, silence: str | None, tokens: str | None, cost: str | None, place: str | None, as_json: bool,
+    output: str | None, silence: str | None, tokens: str | None, cost: str | None, place: str | None,
+    kind: str | None, allow: tuple[str, ...], deny: tuple[str, ...], files: int | None, deletions: int | None,
+    protected: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Put one task in the queue, or all of a file. It is worked on where you are now, unless --cwd says otherwise."""
     from fleet.app.add import add as put
+    from fleet.core.proof import TaskKind
     from fleet.core.task import NewTask, Spec
 
     spec = Spec(
         cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=check,
         account=account, timeout=_seconds(timeout), attempts=attempts, output=_size(output),
         silence=_limit("silence", silence), tokens=_whole(_limit("tokens", tokens)), cost=_limit("cost", cost),
-        place=place,
+        place=place, kind=TaskKind(kind) if kind else None, allow=allow or None, deny=deny or None, files=files,
+        deletions=deletions, protected=protected or None,
     )  # fmt: skip
     if title is None or file is not None or form is not None or dry_run:
         from fleet.cli.plan import add_file

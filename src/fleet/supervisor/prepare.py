@@ -17,6 +17,7 @@ from fleet.evidence.snapshot import look
 from fleet.host import files
 from fleet.questions import remarks
 from fleet.supervisor import asked
+from fleet.supervisor.demands import demands
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import context_limit, overspent, spent
 from fleet.supervisor.place import Placed, Slow, furnished, settle_in
@@ -75,6 +76,7 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
         asked_before=asked.how_many(house, attempt.task),
         remarks=remarks.last(house.home, attempt.task),
         spec=spec,
+        demands=demands(house, attempt, spec, place.kind, now.base),
     )
     used_up = overspent(prepared, spent(house.earlier(attempt)))
     if used_up is not None:
