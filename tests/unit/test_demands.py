@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from fleet.app.kinds import KINDS
+from fleet.app.kinds import checks as suggested
+from fleet.app.start import render
 from fleet.config.demands import resolve
 from fleet.config.fleet_yaml import InvalidFleet, check, read_demands
 from fleet.core import BadConfig
@@ -116,6 +119,19 @@ def test_a_task_json_that_makes_no_sense_is_refused(part: dict[str, Any], said: 
     with pytest.raises(BadConfig) as refused:
         specs.parse({"cwd": "/p"} | part, "task.json")
     assert said in refused.value.message
+
+
+def test_a_new_fleet_yaml_suggests_checks_that_are_right_once_the_marks_are_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"scripts": {"test": "jest"}}')
+    for kind in KINDS:
+        checks = suggested(kind, tmp_path)
+        text = render("p", None, None, checks)
+        assert read_demands(text, WHERE, "x").checks == (), "nothing is decided by a check that nobody has chosen"
+        head, mark, rest = text.rpartition("#checks:")
+        taken = head + (mark + rest).replace("\n#", "\n").removeprefix("#")
+        assert [one.run for one in read_demands(taken, WHERE, "x").checks] == [one["run"] for one in checks] != []
+    (tmp_path / "package.json").write_text("{}")
+    assert suggested("node", tmp_path) == []
 
 
 def attempt(number: int, base: str | None, *, forgiven: bool = False) -> Attempt:

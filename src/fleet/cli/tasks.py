@@ -75,8 +75,9 @@ def add(
         cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=check,
         account=account, timeout=_seconds(timeout), attempts=attempts, output=_size(output),
         silence=_limit("silence", silence), tokens=_whole(_limit("tokens", tokens)), cost=_limit("cost", cost),
-        place=place, kind=TaskKind(kind) if kind else None, allow=allow or None, deny=deny or None, files=files,
-        deletions=deletions, protected=protected or None,
+        place=place, kind=TaskKind(kind) if kind else None, files=files, deletions=deletions,
+        allow=_globs("--allow", allow), deny=_globs("--deny", deny),
+        protected=_globs("--allow-protected", protected),
     )  # fmt: skip
     if title is None or file is not None or form is not None or dry_run:
         from fleet.cli.plan import add_file
@@ -128,6 +129,16 @@ def _limit(name: str, text: str | None) -> float | None:
         return switchable(name, text)
     except ValueError as problem:
         raise BadConfig(f"--{name} {problem}") from problem
+
+
+def _globs(option: str, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
+    from fleet.core.globs import problem
+
+    for pattern in patterns:
+        wrong = problem(pattern)
+        if wrong is not None:
+            raise BadConfig(f"{option}: {clean(pattern, 80)!r} {wrong}")
+    return patterns or None
 
 
 def _whole(number: float | None) -> int | None:
@@ -212,12 +223,13 @@ def _print(shown: Shown) -> None:
     coder = row.coder + ("" if row.own_coder else "  (default)")
     model = (row.model or "the agent's own") + ("" if row.own_model else "  (default)")
     facts = [
-        ("id", row.id), ("title", row.title), ("state", row.state.value), ("cause", row.cause),
+        ("id", row.id), ("title", row.title), ("state", row.shown_state), ("cause", row.cause),
+        ("proof", _proof(shown)),
         ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
         ("account", (shown.spec.account if shown.spec else None) or ""),
         ("priority", str(row.priority)), ("place", _place(shown)), ("branch", row.branch or ""),
         ("waits for", ", ".join(row.waits_for)),
-        ("check", (shown.spec.check if shown.spec else None) or ""), *_limits(shown), ("notes", shown.notes),
+        *_demands(shown), *_limits(shown), ("notes", shown.notes),
     ]  # fmt: skip
     for name, value in facts:
         if value:
@@ -236,12 +248,26 @@ def _print(shown: Shown) -> None:
         click.echo(("\n" if attempt.number == 1 else "") + line + (f": {cause}" if cause else ""))
 
 
+def _proof(shown: Shown) -> str:
+    """What the evidence says of the last attempt, and why."""
+    last = shown.history[-1] if shown.history else None
+    return f"{last.proof}: {last.reason}" if last is not None and last.proof is not None else ""
+
+
 def _place(shown: Shown) -> str:
     """Which kind of place the last attempt had; before there is one, what the task itself asks for."""
     if shown.history:
         last = shown.history[-1]
         return f"{last.place} of {last.repository}" if last.repository else last.place.value
     return (shown.spec.place if shown.spec else None) or ""
+
+
+def _demands(shown: Shown) -> list[tuple[str, str]]:
+    from fleet.app.demands import described
+
+    if shown.demands is None:
+        return [("check", (shown.spec.check if shown.spec else None) or "")]
+    return list(described(shown.demands, shown.spec))
 
 
 def _limits(shown: Shown) -> list[tuple[str, str]]:

@@ -82,7 +82,7 @@ def _closed(task: Task, last: Attempt | None) -> Told:
 def _blocked(task: Task, last: Attempt | None) -> Told:
     if last is not None and not last.forgiven:
         if last.verdict is Verdict.REFUSED:
-            return Told(State.REFUSED, last.cause)
+            return Told(State.REFUSED, f"{last.cause}; a person decides: fleet show {task.id}, fleet retry {task.id}")
         if last.verdict is Verdict.FAILED:
             return Told(State.FAILED, last.cause)
         if last.verdict is Verdict.ASKED:

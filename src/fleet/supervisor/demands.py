@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from fleet.config.demands import project_demands, resolve
@@ -19,7 +20,7 @@ def demands(house: House, attempt: Attempt, spec: Spec, kind: PlaceKind, head: s
     return resolve(spec, project_demands(Path(spec.cwd), base), house.runtime.unverified)
 
 
-def trusted(earlier: list[Attempt], kind: PlaceKind, head: str | None) -> str | None:
+def trusted(earlier: Sequence[Attempt], kind: PlaceKind | None, head: str | None) -> str | None:
     """The commit whose fleet.yaml counts; None is the file that stands outside the place.
 
     A person who opens a task again may have mended it since: then it is the one that they have before them.
