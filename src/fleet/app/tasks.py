@@ -25,6 +25,7 @@ from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
 from fleet.questions import file as questions
 from fleet.supervisor.choice import LOCK, attempt_directory, choose, where
+from fleet.supervisor.scope_watch import flagged, summary
 from fleet.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -196,6 +197,9 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
     told = tell(task, last, alive=alive, supervised=supervised)
     if running is not None and running.interactive:
         told = _in_terminal(desk, running)
+    elif running is not None and alive:
+        flag = summary(flagged(attempt_directory(desk.home, running)))
+        told = replace(told, cause="; ".join(part for part in (told.cause, flag) if part))
     runs = _runs_with(desk, task, last, told.state)
     seen = last or NEVER
     return Row(

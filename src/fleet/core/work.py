@@ -36,6 +36,7 @@ class Ending(StrEnum):
     TIMED_OUT = "timed out"
     OUTPUT = "output limit"
     SILENT = "silent"
+    SCOPE = "out of scope"
     TOKENS = "token limit"
     COST = "cost limit"
     CANCELLED = "cancelled"
