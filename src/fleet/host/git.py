@@ -117,6 +117,14 @@ class Mirror:
         text = self._ask("diff", "-z", "--numstat", "--no-renames", base or EMPTY_TREE, tip, "--") or ""
         return [_numbers(entry) for entry in text.split("\0") if entry.count("\t") >= 2]
 
+    def tree(self, commit: str) -> str | None:
+        """The tree of a commit; None when the repository has no such commit."""
+        found = self._ask("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}^{{tree}}") or ""
+        return found.strip() or None
+
+    def has_tree(self, tree: str) -> bool:
+        return self._ask("cat-file", "-e", f"{tree}^{{tree}}") is not None
+
     def dirty(self, tip: str | None) -> list[str] | None:
         """Paths in the working tree that differ from what is committed; None when git could not say."""
         try:

@@ -23,7 +23,7 @@ from fleet.supervisor.place import Slow
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
 from fleet.supervisor.result import add_checks, bring_back, look_at, nothing, write_receipt
-from fleet.supervisor.settle import decide, has_more, publish, put_back, release, reopen, tell
+from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import check
 
@@ -163,10 +163,8 @@ class Attempts:
         if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told
                 tell(self._house, attempt)
-        if receipt is not None:
-            publish(self._house, replace(receipt, attempt=attempt))
-        else:
-            release(self._house, attempt)
+        gone = Receipt(attempt, Process("lost", error="what was found is gone"), nothing(attempt))
+        publish(self._house, replace(receipt or gone, attempt=attempt))
         facts: dict[str, Any] = {"ending": attempt.ending, "verdict": attempt.verdict, "cause": attempt.cause}
         note(self._house, attempt, "settled", **facts)
         again = attempt.retry_after or None
