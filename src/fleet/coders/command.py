@@ -54,7 +54,8 @@ class Declared(Quiet):
     @property
     def can(self) -> Can:
         told = _told(self.events)
-        return Can(resume=self.resume_flag is not None, usage=told.usage, cost=told.cost, talk=bool(self.interactive))
+        resume, talk = self.resume_flag is not None, bool(self.interactive)
+        return Can(resume=resume, usage=told.usage, cost=told.cost, tools=told.tools, talk=talk)
 
     @property
     def unproven(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fleet.core.proof import Demands, Proof
+from fleet.core.proof import Demands, Program, Proof
 from fleet.core.task import Spec
 
 
@@ -226,6 +226,8 @@ class Attempt:
     proof: Proof | None = None  # what the evidence says of its work
     reason: str = ""  # for that, in one sentence
     nonce: str = ""  # known to its agent alone: an event that carries it comes from the agent that was started
+    program: Program | None = None  # what was started, as it was found before
+    receipt: str = ""  # the hash of its receipt, once that is written
     dispatched: float | None = None  # when the first event came that proves that the agent is the one and is at work
 
     @property

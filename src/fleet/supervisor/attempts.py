@@ -24,7 +24,7 @@ from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
 from fleet.supervisor.result import add_checks, bring_back, look_at, nothing, write_receipt
 from fleet.supervisor.scope_watch import ScopeWatch, out_of_scope
-from fleet.supervisor.settle import decide, has_more, publish, put_back, release, reopen, tell
+from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import check
 
@@ -168,11 +168,9 @@ class Attempts:
         if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told
                 tell(self._house, attempt)
-        if receipt is not None:
-            said = attempt.reason or attempt.cause
-            publish(self._house, replace(receipt, attempt=attempt, verdict=attempt.proof, reason=said))
-        else:
-            release(self._house, attempt)
+        gone = Receipt(attempt, Process("lost", error="what was found is gone"), nothing(attempt))
+        said = attempt.reason or attempt.cause
+        publish(self._house, replace(receipt or gone, attempt=attempt, verdict=attempt.proof, reason=said))
         facts: dict[str, Any] = {"ending": attempt.ending, "verdict": attempt.verdict, "cause": attempt.cause}
         facts |= {"proof": attempt.proof} if attempt.proof else {}
         note(self._house, attempt, "settled", **facts)
