@@ -22,7 +22,7 @@ def _own(is_own: Callable[[Row], bool]) -> Callable[[str, Row], str]:
 
 COLUMNS: list[Column[Row]] = [
     Column("ID", 0, lambda row: row.id),
-    Column("STATE", 0, lambda row: row.shown_state, lambda text, row: state_colour(text, row.state)),
+    Column("STATE", 0, lambda row: row.shown_state, lambda text, row: state_colour(text, row.shown_state)),
     Column("STARTED", 8, lambda row: clock(row.started)),
     Column("ELAPSED", 1, lambda row: span(row.elapsed)),
     Column("IDLE", 2, lambda row: span(row.idle)),

@@ -138,6 +138,14 @@ class Mirror:
         """
         return self._status(tip, "--porcelain=v2", "--untracked-files=all")
 
+    def tree(self, commit: str) -> str | None:
+        """The tree of a commit; None when the repository has no such commit."""
+        found = self._ask("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}^{{tree}}") or ""
+        return found.strip() or None
+
+    def has_tree(self, tree: str) -> bool:
+        return self._ask("cat-file", "-e", f"{tree}^{{tree}}") is not None
+
     def dirty(self, tip: str | None) -> list[str] | None:
         """Paths in the working tree that differ from what is committed; None when git could not say."""
         text = self._status(tip, "--porcelain=v1", "--untracked-files=normal")

@@ -11,7 +11,8 @@ from fleet.evidence.receipt import NO_RESULT, Check, Process, Result
 LONGEST_WAIT = 600.0
 MOST_LOST = 20
 UNFINISHED = (
-    Ending.CRASHED, Ending.TIMED_OUT, Ending.SILENT, Ending.CONTEXT, Ending.RATE_LIMITED, Ending.TURNED_AWAY,
+    Ending.CRASHED, Ending.TIMED_OUT, Ending.SILENT, Ending.STUCK, Ending.CONTEXT, Ending.RATE_LIMITED,
+    Ending.TURNED_AWAY,
 )  # fmt: skip
 REFUSED_PAUSE = 60.0
 NOTES_ONLY = "it left notes and no change, which is enough only where an answer is asked for (kind: research)"
