@@ -151,7 +151,7 @@ def looked_at(home: Path, found: Receipt) -> dict[str, Finding]:
     key = chain.make_key(home)
     sealed = chain.seal(home, found, key)
     save(home / "receipt.json", sealed)
-    seen = audit(found.attempt, home, chain.links(home)[-1], key, ())
+    seen = audit(found.attempt, home, chain.links(home)[-1], ())
     return {finding.what: finding for finding in seen.findings}
 
 
