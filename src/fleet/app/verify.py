@@ -33,12 +33,17 @@ class Verified:
 
 def verify(name: str | None, *, run: bool) -> Verified:
     """The receipts of a task, an attempt or a branch; without a name all of them. The chain is looked at as a whole."""
-    book = _Book(ensure_home())
+    home = ensure_home()
+    found = _look(home, name)
+    if not found.holds:
+        found = _look(home, name)  # a supervisor may have been about to write one
+    return replace(found, receipts=tuple(_run_again(one) for one in found.receipts)) if run else found
+
+
+def _look(home: Path, name: str | None) -> Verified:
+    book = _Book(home)
     wanted = book.chained() if name is None else book.named(name)
-    receipts = [book.audit(one) for one in wanted]
-    if run:
-        receipts = [_run_again(one) for one in receipts]
-    return Verified(tuple(receipts), tuple(book.strange), len(book.links))
+    return Verified(tuple(book.audit(one) for one in wanted), tuple(book.strange), len(book.links))
 
 
 def look(home: Path, attempt: str) -> Audit | None:
@@ -52,15 +57,15 @@ class _Book:
     """The chain of a home beside its ledger."""
 
     def __init__(self, home: Path) -> None:
-        self.home, self.ledger = home, Ledger(home)
+        self.home, head = home, chain.load_head(home)  # the head first: the chain may grow meanwhile
+        self.attempts = {one.id: one for one in Ledger(home).all()}
         self.links = chain.links(home)
         self._key, why = _key(home)
         self._last: dict[str, Link] = {link.attempt: link for link in self.links}
         self._broken: dict[str, list[str]] = {}
         self.strange: list[str] = [why] if why else []
-        for link, text in chain.faults(self.links, self._key, chain.load_head(home)):
+        for link, text in chain.faults(self.links, self._key, head):
             self._broken.setdefault(link.attempt, []).append(text) if link else self.strange.append(text)
-        self.attempts = {one.id: one for one in self.ledger.all()}
         # The task as a whole shows the receipt of the attempt that was settled last.
         self._shown = {
             self.attempts[link.attempt].task: link.attempt for link in self.links if link.attempt in self.attempts
