@@ -23,6 +23,7 @@ from fleet.config.runtime_schema import (
     AccountSettings,
     CoderSettings,
     Concurrent,
+    FenceMode,
     MachineLimits,
     PromptBy,
     RuntimeFile,
@@ -61,6 +62,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     memory: int | None
     agent_memory: int
     agent_memory_max: int
+    fence: FenceMode
     accounts: Mapping[str, AccountSettings]
     coders: Mapping[str, CoderSettings]
     written: RuntimeFile
@@ -246,6 +248,7 @@ def _runtime(file: RuntimeFile) -> Runtime:
         memory=size(file.memory) or None,
         agent_memory=size(file.agent_memory),
         agent_memory_max=size(file.agent_memory_max),
+        fence=file.fence,
         accounts=file.accounts,
         coders=file.coders,
         written=file,
