@@ -21,15 +21,15 @@ PROGRAMS = "programs"  # what an agent finds before all others, in the home
 
 
 def fence(house: House, attempt: Attempt, given: Mapping[str, str]) -> keeper.Fence | None:
-    """The fence of an attempt's agent, whose own files are there from now on. What its user gave it by a variable is
-    shown as well: such as the settings of an account, when they are kept in the home.
+    """The fence of an attempt's agent, whose own files are there from now on, fenced or not. What its user gave it by
+    a variable is shown as well: such as the settings of an account, when they are kept in the home.
     """
-    if house.runtime.fence is FenceMode.OFF:
-        return None
     home, directory = house.home, house.attempt_directory(attempt)
     own = [directory / SIGNALS, directory / REFUSED, house.task_directory(attempt.task) / LOCK]
     for path in own:
         _touch(path)
+    if house.runtime.fence is FenceMode.OFF:
+        return None
     shown = [
         house.artifacts(attempt.task),
         *own,

@@ -32,6 +32,8 @@ def hear_refused(house: House, attempt: Attempt) -> Attempt:
     if not events:
         return attempt
     note_events(house, attempt, events, REFUSED)
+    for event, _ in events:
+        house.log.say("command refused", task=attempt.task, level="warning", attempt=attempt.id, text=event.text)
     return replace(attempt, recalled={**attempt.recalled, REFUSED: end})
 
 
