@@ -33,7 +33,7 @@ from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.heard import SIGNALS
 from fleet.supervisor.place import furnished
-from fleet.supervisor.start import told
+from fleet.supervisor.start import marks, told
 
 TITLE = 100
 KEEPER_WITHIN = 30.0
@@ -207,7 +207,8 @@ def _started(site: Site, attempt: Attempt) -> Attempt:
         argv=command.argv,
         env={name: value for name, value in env.items() if name in given or name not in ("TERM", "NO_COLOR")},
         cwd=Path(attempt.cwd), stdin="", timeout=limits.timeout, output=limits.output, dead_man=float("inf"),
-        supervisor_lock=house.home / LOCK, interrupt=0.0, terminate=HARD, fence=fence(house, attempt, given),
+        supervisor_lock=house.home / LOCK, interrupt=0.0, terminate=HARD,
+        fence=fence(house, attempt, given, marks(house, attempt)),
     )  # fmt: skip
     origins = {name: origin.value for name, origin in resolved.origins.items()}
     attempt = replace(attempt, limits=limits, origins=origins)

@@ -20,7 +20,7 @@ from fleet.tracker import beads
 PROGRAMS = "programs"  # what an agent finds before all others, in the home
 
 
-def fence(house: House, attempt: Attempt, given: Mapping[str, str]) -> keeper.Fence | None:
+def fence(house: House, attempt: Attempt, given: Mapping[str, str], marks: Mapping[str, str]) -> keeper.Fence | None:
     """The fence of an attempt's agent, whose own files are there from now on, fenced or not. What its user gave it by
     a variable is shown as well: such as the settings of an account, when they are kept in the home.
     """
@@ -42,6 +42,7 @@ def fence(house: House, attempt: Attempt, given: Mapping[str, str]) -> keeper.Fe
         shown=tuple(shown),
         read_only=tuple(path for path in (home, home / PROGRAMS) if path.is_dir()),
         required=house.runtime.fence is FenceMode.REQUIRE,
+        label=keeper.label(marks),
     )
 
 

@@ -51,7 +51,7 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
         output=limits.output,
         dead_man=house.runtime.dead_man,
         supervisor_lock=house.home / LOCK,
-        fence=fence(house, attempt, given),
+        fence=fence(house, attempt, given, marks(house, attempt)),
     )
     return resuming(attempt, earlier, session), begun
 
