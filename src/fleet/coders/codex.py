@@ -12,7 +12,21 @@ from hashlib import sha256
 from pathlib import Path
 
 from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
-from fleet.coders.stream import Fields, brief, count, dumped, fields, items, other, parse, session, short, strange, word
+from fleet.coders.stream import (
+    Fields,
+    brief,
+    count,
+    dumped,
+    fields,
+    items,
+    known,
+    other,
+    parse,
+    session,
+    short,
+    strange,
+    word,
+)  # fmt: skip
 from fleet.coders.told import hooked, moment, told
 from fleet.core.talk import Signal, SignalKind
 from fleet.core.work import Event, EventKind, Usage, Window
@@ -236,7 +250,8 @@ def _message(said: object) -> str | None:
 def _usage(value: object) -> Usage | None:
     """Of the whole session, earlier attempts included. What came from a cache is inside the input already."""
     used = fields(value)
-    return Usage(count(used.get("input_tokens")), count(used.get("output_tokens"))) if used else None
+    cached, stored = known(used.get("cached_input_tokens")), known(used.get("cache_write_input_tokens"))
+    return Usage(count(used.get("input_tokens")), count(used.get("output_tokens")), cached, stored) if used else None
 
 
 _promise: type[Talker] = Codex

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
-from fleet.coders.stream import Fields, brief, count, dollars, dumped, fields, other, parse, session, strange, word
+from fleet.coders.stream import (
+    Fields,
+    brief,
+    count,
+    dollars,
+    dumped,
+    fields,
+    known,
+    other,
+    parse,
+    session,
+    strange,
+    word,
+)  # fmt: skip
 from fleet.coders.told import hooked, told
 from fleet.core.talk import Signal
 from fleet.core.work import Event, EventKind, Usage
@@ -152,7 +165,8 @@ def _usage(value: object) -> Usage | None:
     tokens = fields(value)
     cache = fields(tokens.get("cache"))
     prompt = count(tokens.get("input")) + count(cache.get("read")) + count(cache.get("write"))
-    return Usage(prompt, count(tokens.get("output")) + count(tokens.get("reasoning"))) if tokens else None
+    written = count(tokens.get("output")) + count(tokens.get("reasoning"))
+    return Usage(prompt, written, known(cache.get("read")), known(cache.get("write"))) if tokens else None
 
 
 _promise: type[Talker] = OpenCode

@@ -116,6 +116,7 @@ def resuming(attempt: Attempt, earlier: list[Attempt], session: str | None) -> A
         resumed=True,
         tokens_before=max((one.session_tokens or 0 for one in same), default=0),
         cost_before=max((one.session_cost or 0.0 for one in same), default=0.0),
+        usage_before=next((one.session_usage for one in reversed(same) if one.session_usage), {}),
     )
 
 
