@@ -21,9 +21,11 @@ from fleet.config.runtime_schema import (
     OF_ACP,
     OF_OWN_CODERS,
     AccountSettings,
+    Budget,
     CoderSettings,
     Concurrent,
     MachineLimits,
+    Passed,
     PromptBy,
     RuntimeFile,
     TrackerName,
@@ -42,6 +44,14 @@ QUIET = 500_000_000  # nanoseconds without a change
 MEND = "fleet config edit"
 
 
+class DayBudget(Struct, frozen=True):
+    """US dollars that may be spent in a day; `ends`: agents at work are ended when it is."""
+
+    day: float | None = None
+    coders: Mapping[str, float] = {}
+    ends: bool = True
+
+
 class Runtime(Struct, frozen=True, kw_only=True):
     """The settings in force. `written` is the file as it stands, defaults filled in; `given` names the limits in it."""
 
@@ -55,6 +65,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     backoff: float
     ask_wait: float
     limits: Limits
+    budget: DayBudget
     concurrent: Concurrent
     ageing: float
     quiet_hours: tuple[str, ...]
@@ -203,7 +214,9 @@ def _check_references(document: Document) -> None:
     """Coders and accounts that are named and not there, and directories that are none."""
     known = [*BUILT_IN, *_section(document.value, "coders")]
     named: list[tuple[tuple[str, ...], object]] = [
-        (("concurrent", "coders", name), name) for name in _section(document.value, "concurrent", "coders")
+        ((section, "coders", name), name)
+        for section in ("concurrent", "budget")
+        for name in _section(document.value, section, "coders")
     ]
     if isinstance(document.value, dict) and "coder" in document.value:
         named.append((("coder",), document.value["coder"]))
@@ -240,6 +253,7 @@ def _runtime(file: RuntimeFile) -> Runtime:
         backoff=seconds(file.backoff),
         ask_wait=seconds(file.ask_wait),
         limits=_limits(file.limits),
+        budget=_budget(file.budget),
         concurrent=file.concurrent,
         ageing=seconds(file.ageing),
         quiet_hours=file.quiet_hours,
@@ -261,6 +275,11 @@ def _limits(part: MachineLimits) -> Limits:
         tokens=tokens(part.tokens) or None,
         cost=dollars(part.cost) or None,
     )
+
+
+def _budget(part: Budget) -> DayBudget:
+    coders = {name: cap for name, written in part.coders.items() if (cap := dollars(written))}
+    return DayBudget(dollars(part.day) or None, coders, part.passed is Passed.END)
 
 
 class Change(Struct, frozen=True):

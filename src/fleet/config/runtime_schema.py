@@ -131,6 +131,25 @@ class Concurrent(Part, frozen=True, kw_only=True):
     )
 
 
+class Passed(StrEnum):
+    """What becomes of agents at work when the budget of the day is spent."""
+
+    END = "end"
+    LEAVE = "leave"
+
+
+class Budget(Part, frozen=True, kw_only=True):
+    """What may be spent in one day, by the clock on the wall. Once it is, no task is started before the next day."""
+
+    day: Annotated[Dollars, _says('US dollars of all agents together, such as "20 USD". 0 or none: no limit.')] = "none"
+    coders: Annotated[dict[str, Dollars], _says("US dollars of one coder's agents, by its name.")] = field(
+        default_factory=dict
+    )
+    passed: Annotated[
+        Passed, _says("What becomes of agents at work then: end (they go on the next day), or leave.")
+    ] = Passed.END
+
+
 class AccountSettings(Part, frozen=True, kw_only=True):
     """One of several accounts of a coder. The first that is not used up is taken, in the order they stand here."""
 
@@ -207,6 +226,7 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
         Wait, _says("How long an agent that asks waits for the answer before it ends. 0s: it ends at once.")
     ] = "15m"
     limits: MachineLimits = MachineLimits()
+    budget: Budget = Budget()
     concurrent: Concurrent = Concurrent()
     coders: Annotated[dict[str, CoderSettings], _says("Agent CLIs, by name.")] = field(default_factory=dict)
     accounts: Annotated[dict[str, AccountSettings], _says("Accounts, by name.")] = field(default_factory=dict)

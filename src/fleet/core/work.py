@@ -41,6 +41,7 @@ class Ending(StrEnum):
     SILENT = "silent"
     TOKENS = "token limit"
     COST = "cost limit"
+    BUDGET = "budget spent"
     CANCELLED = "cancelled"
     NOT_STARTED = "not started"
     LOST = "lost"
@@ -54,7 +55,7 @@ class Ending(StrEnum):
 
 BLAMELESS = (
     Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.QUESTION, Ending.CANCELLED, Ending.RATE_LIMITED,
-    Ending.TURNED_AWAY, Ending.TOLD,
+    Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET,
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from fleet.supervisor.house import House
 from fleet.supervisor.limits import Reached, Spent, full, overspent, silent, spent
 from fleet.supervisor.notes import Notes
 from fleet.supervisor.provider import hear
+from fleet.supervisor.spending import estimated, passed
 from fleet.supervisor.transcript import Transcript, fold
 
 Reader = Callable[[bytes], list[Event]]
@@ -49,7 +50,7 @@ async def follow(house: House, attempt: Attempt, hold: keeper.Hold, know: Callab
                 await overdue.rouse(clock())
             for piece in transcript.lines(last=over):
                 attempt = await aside(_digest, house, attempt, read, piece, notes)
-                attempt = await _keep_within(house, attempt, hold, _reached(house, attempt, before))
+                attempt = await _keep_within(house, attempt, hold, await aside(_reached, house, attempt, before))
                 know(attempt)
                 unsaved = True
             lives = bool(over or news or transcript.reach != reached)
@@ -93,6 +94,7 @@ def _digest(house: House, attempt: Attempt, read: Reader, piece: list[tuple[byte
         heard = replace(heard, last_event=house.now())
     for event, _ in events:
         heard = fold(heard, event)
+    heard = estimated(house, heard)
     hear(house, attempt, heard, [event for event, _ in events])
     return heard
 
@@ -101,7 +103,7 @@ def _reached(house: House, attempt: Attempt, before: Spent) -> Reached | None:
     """What an agent is to be ended for, after what it just said. One that has done its work is not."""
     if attempt.finished and attempt.error is None:
         return None
-    reached = overspent(attempt, before)
+    reached = overspent(attempt, before) or passed(house, attempt)
     return reached if attempt.finished else reached or full(attempt, house.runtime.context_pressure_threshold_pct)
 
 

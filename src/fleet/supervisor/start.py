@@ -19,7 +19,8 @@ from fleet.supervisor import asked
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
-from fleet.supervisor.limits import left, spent
+from fleet.supervisor.limits import left, lesser, spent
+from fleet.supervisor.spending import day_left
 
 
 def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.Start]:
@@ -35,7 +36,7 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     prompt = _prompt(house, task, attempt, earlier, session, can_ask=bool(ask))
     args = tuple(declared.args) if declared else ()
     limits = attempt.limits or house.runtime.limits
-    budget = left(limits, spent(earlier)) if coder.can.budget else None
+    budget = lesser(left(limits, spent(earlier)), day_left(house, attempt)) if coder.can.budget else None
     job = Job(prompt, Path(attempt.cwd), attempt.model, session, args, ask, house.runtime.ask_wait, budget)
     command = coder.command(job)
     passed = (*(declared.pass_env if declared else ()), *(account.pass_env if account else ()))
