@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def its_requests_are_known(records: Records, made: int, final: dict[str, Any]) -
     found = reckon(attempt, seen(), price, lambda attempt, model: False)
     assert attempt.cost, "Claude Code reckons with prices of its own"
     assert found.counted is not None
-    assert (found.counted.source, found.cost) == (Source.GATEWAY, 0), "and these models cost nothing"
+    assert (found.counted.source, found.cost) == (Source.GATEWAY, Decimal(0)), "and these models cost nothing"
 
 
 @pytest.fixture
