@@ -16,7 +16,7 @@ import msgspec
 from fleet.core.work import Usage
 from fleet.host import files, locks
 
-DIRECTORY = "gateway"
+DIRECTORY, LONGEST_LINE = "gateway", 4096
 LINES, FLYING, LOCK = ".requests.jsonl", ".flying.json", ".lock"
 BEFORE = ".requests.1.jsonl"
 OK, UNTOLD = "ok", ("unknown", "499")  # a client that left may have been answered all the same
@@ -93,7 +93,7 @@ class Records:
         self._home = home
         self._lock = Lock()
         self._found: dict[str, dict[tuple[object, ...], Served]] = {}
-        self._read: dict[int, int] = {}  # how far, of each file by its inode: it gets another name
+        self._read: dict[bytes, int] = {}  # how far, of each file by its first line: it gets another name
 
     def served(self) -> dict[str, list[Served]]:
         with self._lock:
@@ -107,13 +107,14 @@ class Records:
         if fd is None:
             return
         try:
-            inode = os.fstat(fd).st_ino
-            start = self._read.get(inode, 0)
+            first = os.pread(fd, LONGEST_LINE, 0).partition(b"\n")[0]
+            start = self._read.get(first, 0)
             data = os.pread(fd, MOST_READ, start)
         finally:
             os.close(fd)
         whole = data[: data.rfind(b"\n") + 1]
-        self._read[inode] = start + len(whole)
+        if whole:
+            self._read[first] = start + len(whole)
         for line in whole.splitlines():
             try:
                 yield REQUEST.decode(line)

@@ -50,6 +50,7 @@ class Book:
     lines: Path
     flying: Path
     clock: Callable[[], float] = time.time
+    largest: int = LARGEST
     flights: dict[str, Flight] = field(default_factory=dict)
     written: dict[str, None] = field(default_factory=dict)
     _again: bool = False  # who is in flight will be written soon
@@ -127,7 +128,7 @@ class Book:
             fd = os.open(self.lines, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             try:
                 os.write(fd, line)
-                large = os.fstat(fd).st_size > LARGEST
+                large = os.fstat(fd).st_size > self.largest
             finally:
                 os.close(fd)
             if large:
