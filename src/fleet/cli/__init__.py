@@ -41,6 +41,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "pause": ("fleet.cli.gates", "Start no more tasks, of one coder or project or at all."),
         "resume": ("fleet.cli.gates", "Let what was paused start again."),
         "quota": ("fleet.cli.gates", "Show what providers allow, account by account."),
+        "cost": ("fleet.cli.cost", "Show what agents used and what it cost, by task, coder, model, day …"),
         "log": ("fleet.cli.run", "Print the supervisor's log."),
         "bd": ("fleet.cli.beads", "Call bd in the home, for tasks that beads keeps."),
     },
