@@ -112,12 +112,19 @@ def test_a_process_that_reads_a_terminal_is_seen_within_fifteen_seconds(scene: S
 
 
 def test_who_is_denied_leave_waits_until_it_goes_on(scene: Scene) -> None:
-    scene.hear(called(), ended(ok=False), Event(EventKind.PERMISSION, tool="Bash", call="c1", ok=False))
+    scene.hear(called(), Event(EventKind.PERMISSION, tool="Bash", call="c1", ok=False), ended(ok=False))
     assert scene.look() == "waiting for input"
     scene.hear(Event(EventKind.SAID, text="I was not permitted."))
     assert scene.look() == "waiting for input"
     scene.hear(called("c2"))
     assert scene.look() == "tool running"
+
+
+def test_who_asks_for_leave_waits_until_it_has_its_answer(scene: Scene) -> None:
+    scene.hear(called(), Event(EventKind.PERMISSION, tool="Bash", call="c1"))
+    assert scene.look() == "waiting for input"
+    scene.hear(ended(ok=False))
+    assert scene.look() != "waiting for input"
 
 
 def test_who_asks_a_person_is_believed_for_as_long_as_it_may_wait(scene: Scene) -> None:

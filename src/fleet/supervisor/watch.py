@@ -82,6 +82,7 @@ class Watched:
         self._vitals: Vitals | None = None
         self._stamps: tuple[int | None, ...] = ()
         self._looked = now
+        self._asked: str | None = None  # the call for which it asked for leave, and waits
         self._limited_until = 0.0
         self._action = Action.LEAVE
 
@@ -135,7 +136,10 @@ class Watched:
             what = clean(": ".join(part for part in (event.tool, event.text) if part), WORDS)
             said = "it was not permitted" if event.ok is False else "it asks for leave"
             self._facts = replace(self._facts, leave=Since(now, f"{said}: {what}"))
-        elif event.kind in (EventKind.TOOL_CALLED, EventKind.TOOL_ENDED) or event.ok is True:
+            self._asked = event.call if event.ok is None else None
+            return
+        answered = self._asked is not None and event.call == self._asked
+        if event.kind is EventKind.TOOL_CALLED or (event.kind is EventKind.TOOL_ENDED and (answered or event.ok)):
             self._facts = replace(self._facts, leave=None)
 
     def _limited(self, attempt: Attempt, now: float) -> Since | None:
