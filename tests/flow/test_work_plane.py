@@ -257,6 +257,7 @@ def test_an_agent_gets_an_allow_list_and_what_fleet_and_its_user_tell_it(night: 
         "FLEET_TASK_DIR": str(directory),
         "FLEET_ARTIFACT_DIR": str(directory / "artifacts"),
         "FLEET_ATTEMPT": f"{task}.1",
+        "FLEET_NONCE": night.home.shown(task)["history"][0]["nonce"],
     }
     assert given.keys() - ours.keys() == {
         "PATH", "HOME", "LANG", "TERM", "NO_COLOR", "GIVEN", "MY_API_KEY", "PWD",

@@ -243,7 +243,9 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
 
 def _alive(attempt: Attempt | None, life: Life | None, now: float) -> list[str]:
     """What its agent does, since when and why; that it works needs no words."""
-    if attempt is None or attempt.interactive or life is None or life.state in (LifeState.WORKING, LifeState.STARTING):
+    if attempt is None or attempt.interactive or attempt.asking is not None:  # these say it in their own words
+        return []
+    if life is None or life.state in (LifeState.WORKING, LifeState.STARTING):
         return []
     needs = "needs you: " if attempt.needs_you else ""
     begun = "" if attempt.dispatched is not None else hindered(attempt)
