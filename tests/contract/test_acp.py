@@ -310,7 +310,7 @@ def test_a_turn_of_claude_code_is_whole(what: str) -> None:
     calls = of(events, EventKind.TOOL_CALLED, EventKind.TOOL_ENDED)
     assert [event.tool or event.ok for event in calls] == ["Write", True, "Bash", False]
     assert [event.text for event in of(events, EventKind.SAID)] == ["It is made."]
-    assert events[-1] == Event(EventKind.RESULT, text="It is made.", ok=True, usage=Usage(3330, 15, 3000, 300))
+    assert events[-1] == Event(EventKind.RESULT, text="It is made.", ok=True, usage=Usage(3330, 15))
     usage = of(events, EventKind.USAGE)
     assert {event.context for event in usage} == {1111, 1115}
     assert [event.spent is not None for event in usage] == [False] * 6 + [True]

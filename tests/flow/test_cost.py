@@ -176,6 +176,9 @@ def test_when_the_days_money_is_spent_nothing_more_is_started_and_what_runs_is_e
                 0
             ]
             assert (row["state"], "until" in row["cause"]) == ("open", True)
+            status = home.ok("run", "status").out
+            assert f"nothing more is started: {said}, until " in status
+            assert home.ok("run", "status", "--json").json()["held_back"].startswith(said)
             home.settle("budget.day=50")
             running.hear("claims go on")
             assert running.hear("claimed", attempt=f"{first}.2") or running.hear("claimed", task=second)
@@ -217,3 +220,20 @@ def test_yesterdays_money_is_not_todays(tmp_path: Path) -> None:
         home.drain()
         assert home.task(second)["state"] == "done"
         assert time.time() - attempt.ended < 3600
+
+
+def test_an_agent_that_can_be_told_is_given_what_is_left_of_the_day(tmp_path: Path) -> None:
+    """A stand-in under the name of Claude Code, which writes down its options and tells what it cost."""
+    with scratch(tmp_path) as home:
+        program = home.place("bin") / "claude"
+        result = json.dumps({"type": "result", "subtype": "success", "is_error": False, "total_cost_usd": 1.25})
+        program.write_text(f"#!/bin/sh\ncat >/dev/null\necho \"$@\" >options\necho '{result}'\n")
+        program.chmod(0o755)
+        home.env["PATH"] = f"{program.parent}:{home.env['PATH']}"
+        home.settle("coder=claude", "model=", "max_concurrent=1", "backoff=0s", 'budget.day="4 USD"')
+        for name, options, left in (("one", (), "4.0000"), ("two", (), "2.7500"), ("three", ("--cost", "1"), "1.0000")):
+            place = home.place(name)
+            home.add(name, "--cwd", place, *options)
+            home.drain()
+            assert f"--max-budget-usd={left}" in (place / "options").read_text()
+        assert rows(home, "--by", "coder")[""]["cost"] == 3.75

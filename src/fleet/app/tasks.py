@@ -167,10 +167,10 @@ def _waiting(desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], no
     full = f"waits for a slot: {len(running)} of {most} run" if len(running) >= most else ""
     chosen = {candidate.task.id for candidate in found.chosen}
     others = {task.id: full for task in ready if task.id not in chosen}
-    return others | {name: _until(closed) for name, closed in found.waiting.items()}
+    return others | {name: with_until(closed) for name, closed in found.waiting.items()}
 
 
-def _until(closed: Closed) -> str:
+def with_until(closed: Closed) -> str:
     """Why a task waits, and until when if that is known and not said."""
     if closed.until is None or any(word in closed.cause for word in ("until", "not before")):
         return closed.cause

@@ -22,7 +22,7 @@ from fleet.gates.spending import Caps, Spending, left, midnight, spent_up
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import Reached
 
-FRESH = 1.0  # seconds for which what the others spent is taken for known
+FRESH = 1.0  # seconds for which an agent at work takes for known what the others spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class Till:
         self._counted = float("-inf")
 
     def today(self, now: float, current: Attempt | None = None) -> Spending:
-        """What was spent since midnight; of the attempt that is given, what is known of it now."""
+        """What was spent since midnight. With an attempt, what is known of it now, and of the others a moment ago."""
         with self._lock:
-            if self._clock() - self._counted >= FRESH:
+            if current is None or self._clock() - self._counted >= FRESH:
                 self._served, self._projects = self._records.served(), Projects()
                 found = self._ledger.since(midnight(now))
                 self._bills = {one.id: self._bill(one) for one in found if one.started is not None}
