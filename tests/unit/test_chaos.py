@@ -36,7 +36,7 @@ def test_a_script_is_scaled_to_its_minutes() -> None:
     short, long = write(1, 0.1), write(1, 10.0)
     assert len(short.cases) == 2
     assert len(short.kills) == 1, "even a short one kills somebody"
-    assert len(long.cases) == 200
+    assert len(long.cases) == 150
     assert max(kill.at for kill in long.kills) < 0.6 * long.seconds, "what was begun has time to come to its end"
 
 
@@ -97,6 +97,13 @@ GOOD = {
     "a loop was shown": facts(Behaviour.LOOPS, shown=frozenset({"looping"})),
     "a limit": facts(Behaviour.EXHAUSTS_TOKENS, endings=("token limit",)),
     "a daemon was ended and counted, and the work is good": facts(Behaviour.DAEMONISES, "done", leftovers=1),
+    "a daemon goes on because we killed its keeper, and the next one is ended": facts(
+        Behaviour.DAEMONISES,
+        "done",
+        leftovers=1,
+        seen=seen("start 1", "late 1", "start 2", "end 2"),
+        robbed=frozenset({"t1.1"}),
+    ),
     "late work is refused": facts(Behaviour.LATE_WRITE, "refused", leftovers=1),
 }
 BAD = {
