@@ -110,7 +110,7 @@ def _parts(schema: Schema, order: Sequence[str]) -> list[str]:
 
 
 ORDER = ["project", "gateway", "nodes.NAME", "models.NAME", "agents.NAME", "limits", "workspace"]
-SETTINGS_ORDER = ["limits", "concurrent", "coders.NAME", "accounts.NAME"]
+SETTINGS_ORDER = ["limits", "liveness", "concurrent", "coders.NAME", "accounts.NAME"]
 
 
 def _title(schema: Schema, part: str) -> str:

@@ -190,7 +190,9 @@ def test_the_context_is_that_of_the_model_that_read_most() -> None:
 )
 def test_how_a_tool_of_codex_ended(item: dict[str, Any], tool: str, text: str, ok: bool) -> None:
     expected = Event(EventKind.TOOL_ENDED, text=text, tool=tool, call="item_1", ok=ok)
-    assert codex.read(line(type="item.completed", item={"id": "item_1", **item})) == [expected]
+    first, *denied = codex.read(line(type="item.completed", item={"id": "item_1", **item}))
+    assert first == expected
+    assert [event.kind for event in denied] == [EventKind.PERMISSION] * (item.get("status") == "declined")
 
 
 def test_kinds_that_nobody_knows_yet_stay_visible() -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from fleet.coders import context_of, find
 from fleet.coders.base import Can
+from fleet.core.liveness import Life, LifeState
 from fleet.core.work import AGENT, Attempt, Ending, Limits
-from fleet.supervisor.follow import AWAY, Quiet
-from fleet.supervisor.limits import Spent, context_limit, full, left, overspent, silent, spent, unkept, untold
+from fleet.supervisor.follow import Quiet
+from fleet.supervisor.limits import Spent, context_limit, full, left, overspent, spent, stuck, unkept, untold
+from fleet.supervisor.watch import AWAY
 
 BASE = Attempt("t1.2", "t1", 2, "c", None, "/", "me", 0.0, limits=Limits(60.0, 3, 1000))
 
@@ -138,7 +140,10 @@ def test_silence_lasts_from_the_last_word() -> None:
     assert not quiet.ends(118.9, heard=False)
     assert quiet.ends(119.0, heard=False)
     assert (quiet.at, quiet.ends(500.0, heard=False)) == (inf, False), "it is ended once"
-    assert silent(BASE, 1200.0).cause == "silent for 20m (limit silence, the default)"
+    assert (
+        stuck(BASE, Life(LifeState.SILENT, 0.0, ""), 1200.0, 1200.0).cause
+        == "silent for 20m (limit silence, the default)"
+    )
 
 
 def test_a_supervisor_that_was_away_does_not_blame_the_agent() -> None:

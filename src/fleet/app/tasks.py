@@ -15,10 +15,12 @@ from fleet import keeper, tracker
 from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.app.limits import Allowed, allowed
 from fleet.config import runtime as settings
+from fleet.config.units import time_text
 from fleet.core import BadConfig, FleetError, NotFound
-from fleet.core.state import Told, tell
+from fleet.core.liveness import Life, LifeState
+from fleet.core.state import Told, hindered, tell
 from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
-from fleet.core.work import Attempt, State
+from fleet.core.work import Attempt, Hindrance, State
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
 from fleet.questions import file as questions
@@ -70,6 +72,9 @@ class Row:
     cost: float | None
     peak_context_pct: int | None
     session: str | None
+    life: Life | None = None  # what its agent does, of one that runs and is watched
+    needs_you: bool = False
+    hindrance: Hindrance | None = None  # why no model has answered in its last attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,16 +187,18 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
     if running is not None and alive and running.asking is None:
         artifacts = desk.home / "tasks" / task.id / "artifacts"
         last = replace(running, asking=questions.waiting(artifacts, running.asked_before))
-    told = tell(task, last, alive=alive, supervised=supervised)
+    told, life = tell(task, last, alive=alive, supervised=supervised), None
     if running is not None and running.interactive:
-        told = _in_terminal(desk, running)
+        told, life = _in_terminal(desk, running)
+    elif running is not None and alive and supervised:
+        life = running.life
     runs = _runs_with(desk, task, last, told.state)
     seen = last or NEVER
     return Row(
         id=task.id,
         title=task.title,
         state=told.state,
-        cause="; ".join(part for part in (told.cause, waiting) if part),
+        cause="; ".join(part for part in (*_alive(last, life, now), told.cause, waiting) if part),
         attempts=seen.number,
         coder=runs.coder,
         model=runs.model,
@@ -211,16 +218,29 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         cost=seen.cost,
         peak_context_pct=seen.context_share,
         session=seen.session,
+        life=life,
+        needs_you=life is not None and seen.needs_you,
+        hindrance=seen.hindrance,
     )
 
 
-def _in_terminal(desk: Desk, attempt: Attempt) -> Told:
+def _alive(attempt: Attempt | None, life: Life | None, now: float) -> list[str]:
+    """What its agent does, since when and why; that it works needs no words."""
+    if attempt is None or attempt.interactive or life is None or life.state in (LifeState.WORKING, LifeState.STARTING):
+        return []
+    needs = "needs you: " if attempt.needs_you else ""
+    begun = "" if attempt.dispatched is not None else hindered(attempt)
+    return [f"{needs}{life.state} for {time_text(round(max(0.0, now - life.since)))}: {life.why}", begun]
+
+
+def _in_terminal(desk: Desk, attempt: Attempt) -> tuple[Told, Life | None]:
     """The state of an attempt that a person began."""
     from fleet.batches.look import tell
     from fleet.coders.known import find_coder  # what nobody pays for who has none of those
     from fleet.supervisor.heard import talker
 
-    return tell(attempt, attempt_directory(desk.home, attempt), talker(find_coder, desk.runtime, attempt))[0]
+    told, _, life = tell(attempt, attempt_directory(desk.home, attempt), talker(find_coder, desk.runtime, attempt))
+    return told, life
 
 
 def _is_alive(directory: Path) -> bool:

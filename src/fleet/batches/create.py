@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 from fleet import keeper, places, tracker
 from fleet.batches.end import end
@@ -131,7 +132,7 @@ def _begin(site: Site, wanted: Wanted, lock: list[int]) -> Attempt:
         id="", task="", number=1, coder=wanted.coder, model=wanted.model,
         cwd=str(places.path_for(site.root, wanted.branch)), actor=house.actor, created=house.now(), own_coder=True,
         own_model=wanted.model is not None, branch=wanted.branch, place=kind, repository=str(site.project.top),
-        interactive=True, batch=wanted.batch, spec=spec,
+        interactive=True, batch=wanted.batch, spec=spec, nonce=str(uuid4()),
     )  # fmt: skip
 
     def record(task: str) -> None:

@@ -10,7 +10,8 @@ from fleet import keeper, places
 from fleet.batches.site import BEING_MADE, Site, place_of
 from fleet.coders import Talker
 from fleet.core import FleetError
-from fleet.core.state import Told, tell_terminal
+from fleet.core.liveness import Life
+from fleet.core.state import Told, life_in_terminal, tell_terminal
 from fleet.core.talk import feel
 from fleet.core.work import Attempt, State
 from fleet.host import locks, process
@@ -48,6 +49,7 @@ class Row:
     pid: int | None
     tokens: int | None
     cost: float | None
+    life: Life | None = None
     disk: int | None = None
 
 
@@ -88,7 +90,7 @@ def _row(
     house, pid = site.house, seen.pid if seen else None
     tree = trees.get(pid) if pid else None
     how = talker(house.find_coder, house.runtime, attempt)
-    told, since = tell(attempt, house.attempt_directory(attempt), how)
+    told, since, life = tell(attempt, house.attempt_directory(attempt), how)
     lacks = [NO_REPOSITORY] * (not site.project.common.exists())
     lacks += [GONE] * (not condition.there and told.state is not State.STARTING)
     lacks += [NO_TERMINAL] * (seen is None and told.state not in (State.STARTING, State.DEAD))
@@ -101,17 +103,18 @@ def _row(
         runtime=None if attempt.started is None else max(0.0, until - attempt.started), ahead=condition.ahead,
         changed=condition.changed, batch=attempt.batch, task=attempt.task, attempt=attempt.id, path=attempt.cwd,
         project=attempt.repository, terminal=seen.name if seen else "", pid=pid,
-        tokens=attempt.tokens, cost=attempt.cost,
+        tokens=attempt.tokens, cost=attempt.cost, life=life,
     )  # fmt: skip
 
 
-def tell(attempt: Attempt, directory: Path, how: Talker | None) -> tuple[Told, float | None]:
-    """The state of an attempt in a terminal, and since when its agent is in it."""
+def tell(attempt: Attempt, directory: Path, how: Talker | None) -> tuple[Told, float | None, Life | None]:
+    """The state of an attempt in a terminal, since when its agent is in it, and what it does in everybody's words."""
     felt = feel(signals(directory, how), tells=how is not None and how.tells)
     alive, being_made = keeper.is_alive(directory), locks.held(directory / BEING_MADE)
     ended = None if alive else keeper.Hold(directory).exit
     told = tell_terminal(attempt, felt, alive=alive, being_made=being_made, ended=_how(ended) if ended else None)
-    return told, felt.since if alive else ended.ended if ended else None
+    since = felt.since if alive else ended.ended if ended else None
+    return told, since, life_in_terminal(told.state, told.cause, felt, attempt.started)
 
 
 def _how(ended: keeper.Exit) -> str:

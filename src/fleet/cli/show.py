@@ -50,7 +50,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print data a
 GOOD, BAD, MEH = "green", "red", "yellow"
 STATES = {
     "working": GOOD, "starting": GOOD, "done": GOOD, "blocked": MEH, "asks": MEH, "refused": BAD, "failed": BAD,
-    "dead": BAD,
+    "dead": BAD, "tool running": GOOD, "waiting for model": GOOD, "waiting for input": MEH, "rate limited": MEH,
+    "silent": MEH, "looping": MEH, "ended-but-alive": MEH,
 }  # fmt: skip
 
 

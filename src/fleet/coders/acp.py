@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 
 from fleet.coders.base import Can, Coder, Command, Job, checked
 from fleet.coders.command import jsonl
-from fleet.coders.stream import Fields, brief, count, dollars, dumped, fields, items, other, short, word
+from fleet.coders.stream import Fields, brief, count, dollars, dumped, fields, items, other, print_of, short, word
 from fleet.core.errors import BadConfig
 from fleet.core.text import clean, nearest
 from fleet.core.work import Event, EventKind, Usage
 
 POLICIES = ("allow", "reject")
 BRIDGE = (sys.executable, "-P", "-m", "fleet.coders.bridge")  # -P: nothing is imported from the working directory
-CAN = Can(resume=True, ask=True, usage=True, cost=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True, words=True)
 LOGIN = -32000  # the protocol's code for an agent that nobody has logged in to
 STATUS = re.compile(r"\b(401|402|403|429|500|502|503|504|529)\b")
 MOST_CALLS = 10_000
@@ -202,9 +202,9 @@ class Turn:
 def _called(name: str, known: Fields) -> Event:
     """Titles are sentences and differ with every call: the tool is its name where that is told, else its kind."""
     tool = word(known.get("name")) or word(known.get("kind")) or "tool"
-    return Event(
-        EventKind.TOOL_CALLED, text=brief(known.get("rawInput")) or word(known.get("title")), tool=tool, call=name
-    )
+    given = known.get("rawInput")
+    text = brief(given) or word(known.get("title"))
+    return Event(EventKind.TOOL_CALLED, text=text, tool=tool, call=name, given=print_of(given))
 
 
 def _output(known: Fields) -> str | None:

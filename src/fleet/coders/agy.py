@@ -15,7 +15,7 @@ OPTIONS = (
 )  # fmt: skip
 ENVIRONMENT = {"AGY_CLI_DISABLE_AUTO_UPDATE": "true"}
 TELLING = ("CommandLine", "TargetFile", "AbsolutePath", "SearchPath", "Url", "Query")
-CAN = Can(resume=True, usage=True)
+CAN = Can(resume=True, usage=True, words=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class Job:
     ask: tuple[str, ...] = ()  # the MCP server, on stdin and stdout, whose tool asks a person; for those who `can.ask`
     ask_wait: float = 900.0  # seconds; that server answers within them
     budget: float | None = None  # US dollars it may spend; for those who can be told
+    nonce: str = ""  # a UUID: the name of the session that it begins, for those who can be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Can:
     cost: bool = False  # tell what it cost
     budget: bool = False  # be told what it may spend, and keep to it
     talk: bool = False  # be talked to in a terminal: it keeps the promise of a Talker too
+    name: bool = False  # be told the name of the session that it begins
+    words: bool = False  # be taken at its word that it has begun: no banner and no error of its is read as words
 
 
 class Coder(Protocol):
@@ -136,6 +139,15 @@ def checked(job: Job) -> Job:
         if "\0" in arg:
             raise BadConfig(f"the argument {clean(arg)!r} holds a NUL", hint="fleet config edit")
     return job
+
+
+NAMED = ("--session-id", "--resume", "-r", "--continue", "-c")
+
+
+def named(job: Job) -> tuple[str, ...]:
+    """The option that names the session which an agent begins, unless its user's own arguments have a say in that."""
+    chosen = any(arg.partition("=")[0] in NAMED for arg in job.args)
+    return (f"--session-id={job.nonce}",) if job.nonce and job.session is None and not chosen else ()
 
 
 def _is_whole(text: str) -> bool:

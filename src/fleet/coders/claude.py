@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass, replace
 from math import ceil
 
-from fleet.coders.base import ASK_GRACE, ASK_SERVER, LARGER, MILLION, Can, Command, Job, Talker, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, LARGER, MILLION, Can, Command, Job, Talker, checked, named
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -18,6 +18,7 @@ from fleet.coders.stream import (
     items,
     other,
     parse,
+    print_of,
     session,
     strange,
     word,
@@ -35,7 +36,7 @@ OPTIONS = (
 BEGIN = "Now begin."
 SMALLEST = 10_000  # parts of a US dollar
 SYNTHETIC = "<synthetic>"  # the model of the messages Claude Code writes itself, about an error
-CAN = Can(resume=True, ask=True, usage=True, cost=True, budget=True, talk=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True, budget=True, talk=True, name=True, words=True)
 FLAGS = ("--dangerously-skip-permissions",)  # in a terminal, when the user gives none
 # The folder is not asked about: fleet made it from a repository of the user's, who starts an agent in it by this very
 # command. Of what else this variable does nothing was seen; `claude -p` does not ask either.
@@ -46,6 +47,7 @@ HOOKS = {
     "StopFailure": "", "SessionEnd": "",
 }  # fmt: skip
 HOOK_SECONDS = 10
+DENIED = "requested permissions to"  # how a call is answered for which nobody has given leave
 INTERRUPTED = "[Request interrupted by user"  # no hook tells of it
 
 
@@ -63,7 +65,7 @@ class Claude:
         model = () if job.model is None else (f"--model={job.model}",)
         resume = () if job.session is None else (f"--resume={job.session}",)
         budget = () if job.budget is None else (f"--max-budget-usd={_upwards(job.budget):.4f}",)
-        argv = ("claude", *OPTIONS, *_asking(job), *model, *resume, *budget, *job.args)
+        argv = ("claude", *OPTIONS, *_asking(job), *model, *resume, *named(job), *budget, *job.args)
         return Command(argv, stdin=message(job.prompt))
 
     def read(self, line: bytes) -> list[Event]:
@@ -171,6 +173,8 @@ def read(line: bytes) -> list[Event]:
             return _user(data)
         case "result":
             return [_result(data)]
+        case "control_request":
+            return [_control(data)]
         case "rate_limit_event":
             return _windows(fields(data.get("rate_limit_info")))
         case kind:
@@ -215,7 +219,8 @@ def _block(block: Fields, kind: EventKind) -> Event:
             return Event(kind, text=word(block.get("text")))
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
             tool, call = word(block.get("name")), word(block.get("id"))
-            return Event(EventKind.TOOL_CALLED, text=brief(block.get("input")), tool=tool, call=call)
+            given = block.get("input")
+            return Event(EventKind.TOOL_CALLED, text=brief(given), tool=tool, call=call, given=print_of(given))
         case kind_of_block:
             return other(word(kind_of_block))
 
@@ -223,7 +228,24 @@ def _block(block: Fields, kind: EventKind) -> Event:
 def _user(data: Fields) -> list[Event]:
     """The results of tools. What else stands in a user's message is the prompt, which is known."""
     blocks = items(fields(data.get("message")).get("content"))
-    return [_ended(block) for block in blocks if block.get("type") == "tool_result"] or [other("user")]
+    ended = [_ended(block) for block in blocks if block.get("type") == "tool_result"]
+    return [told for event in ended for told in (event, *_denied(event))] or [other("user")]
+
+
+def _denied(ended: Event) -> list[Event]:
+    """A call that was not made because nobody could be asked for leave."""
+    if ended.ok is not False or DENIED not in (ended.text or ""):
+        return []
+    return [Event(EventKind.PERMISSION, text=ended.text, call=ended.call, ok=False)]
+
+
+def _control(data: Fields) -> Event:
+    """What Claude Code asks of whoever started it: leave to use a tool, and it waits for the answer."""
+    asked = fields(data.get("request"))
+    if asked.get("subtype") != "can_use_tool":
+        return other(word(data.get("type")))
+    tool, call = word(asked.get("tool_name")), word(asked.get("tool_use_id"))
+    return Event(EventKind.PERMISSION, text=brief(asked.get("input")), tool=tool, call=call)
 
 
 def _ended(block: Fields) -> Event:

@@ -12,7 +12,21 @@ from hashlib import sha256
 from pathlib import Path
 
 from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
-from fleet.coders.stream import Fields, brief, count, dumped, fields, items, other, parse, session, short, strange, word
+from fleet.coders.stream import (
+    Fields,
+    brief,
+    count,
+    dumped,
+    fields,
+    items,
+    other,
+    parse,
+    print_of,
+    session,
+    short,
+    strange,
+    word,
+)
 from fleet.coders.told import hooked, moment, told
 from fleet.core.talk import Signal, SignalKind
 from fleet.core.work import Event, EventKind, Usage, Window
@@ -21,7 +35,7 @@ OPTIONS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-an
 STDIN = "-"
 STATUS = re.compile(r"status:? (401|403|429|5\d\d)\b")
 USED_UP = re.compile(r"hit your usage limit|usage_limit_reached")
-CAN = Can(resume=True, ask=True, talk=True)
+CAN = Can(resume=True, ask=True, talk=True, words=True)
 # In a terminal: the agent is its own child, not that of a server which all terminals share; no update is asked about.
 IN_TERMINAL = ("--no-daemon", "-c", "check_for_update_on_startup=false")
 FLAGS = ("--dangerously-bypass-approvals-and-sandbox",)  # in a terminal, when the user gives none
@@ -161,7 +175,8 @@ def read(line: bytes) -> list[Event]:
         case "thread.started":
             return [Event(EventKind.SESSION, session=session(data.get("thread_id")))]
         case "item.started" | "item.completed" as moment:
-            return [_item(fields(data.get("item")), started=moment == "item.started")]
+            event = _item(fields(data.get("item")), started=moment == "item.started")
+            return [event, *_declined(fields(data.get("item")), event)]
         case "turn.completed":
             return [Event(EventKind.RESULT, ok=True, total=_usage(data.get("usage")))]
         case "turn.failed":
@@ -192,8 +207,19 @@ def _item(item: Fields, *, started: bool) -> Event:
             return other(word(kind))
 
 
+def _declined(item: Fields, ended: Event) -> list[Event]:
+    """A call that was not made because nobody could be asked for leave."""
+    declined = item.get("status") == "declined" and ended.kind is EventKind.TOOL_ENDED
+    return [Event(EventKind.PERMISSION, text=_asked(item), tool=ended.tool, call=ended.call, ok=False)] * declined
+
+
 def _called(item: Fields, kind: str) -> Event:
-    return Event(EventKind.TOOL_CALLED, text=_asked(item), tool=_tool(item, kind), call=word(item.get("id")))
+    """Of a file that is changed only its name is told, so nobody knows whether two such calls are the same."""
+    given = print_of([item.get(name) for name in ("command", "query", "prompt", "arguments", "server", "tool")])
+    whole = None if kind == "file_change" else given
+    return Event(
+        EventKind.TOOL_CALLED, text=_asked(item), tool=_tool(item, kind), call=word(item.get("id")), given=whole
+    )
 
 
 def _ended(item: Fields, kind: str) -> Event:

@@ -54,7 +54,8 @@ class Declared(Quiet):
     @property
     def can(self) -> Can:
         told = _told(self.events)
-        return Can(resume=self.resume_flag is not None, usage=told.usage, cost=told.cost, talk=bool(self.interactive))
+        resume, talk = self.resume_flag is not None, bool(self.interactive)
+        return Can(resume=resume, usage=told.usage, cost=told.cost, talk=talk, words=told.words)
 
     @property
     def unproven(self) -> str:
@@ -103,7 +104,7 @@ def _told(stream: str) -> Can:
     """What the lines of a stream may tell."""
     match stream:
         case "text":
-            return Can()
+            return Can(words=True)  # there is nothing else to go by
         case "jsonl":
             return Can(usage=True, cost=True)
         case _:
@@ -145,6 +146,7 @@ def _event(kind: EventKind, data: Fields) -> Event:
         text=word(data.get("text")),
         tool=word(data.get("tool")),
         call=word(data.get("call")),
+        given=word(data.get("given")),
         ok=ok if isinstance(ok, bool) else None,
         session=session(data.get("session")),
         model=word(data.get("model")),

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from fleet.coders.base import Can, Command, Job, Talker, checked
+from fleet.coders.base import Can, Command, Job, Talker, checked, named
 from fleet.coders.quiet import Quiet
-from fleet.coders.stream import Fields, brief, count, dumped, fields, other, parse, session, strange, word
+from fleet.coders.stream import Fields, brief, count, dumped, fields, other, parse, print_of, session, strange, word
 from fleet.core.work import Event, EventKind, Usage, Window
 
 OPTIONS = ("--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust")
@@ -21,7 +21,7 @@ WORDS = {"wait and try again later": 429, "quota limitations": 429, "model is ov
 WAIT = re.compile(r"\b(?:retry (?:after|in)|reset after) ([0-9.hms]{2,40})")
 SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(h|ms|m|s)")
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-CAN = Can(talk=True)
+CAN = Can(talk=True, name=True, words=True)
 FLAGS = ("--approval-mode=yolo",)  # in a terminal, when the user gives none
 
 
@@ -41,7 +41,7 @@ class Gemini(Quiet):
     def command(self, job: Job) -> Command:
         job = checked(job)
         model = () if job.model is None else (f"--model={job.model}",)
-        return Command(("gemini", *OPTIONS, *model, *job.args), stdin=plain(job.prompt))
+        return Command(("gemini", *OPTIONS, *model, *named(job), *job.args), stdin=plain(job.prompt))
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)
@@ -69,7 +69,8 @@ def read(line: bytes) -> list[Event]:
             return [_message(data)]
         case "tool_use":
             tool, call = word(data.get("tool_name")), word(data.get("tool_id"))
-            return [Event(EventKind.TOOL_CALLED, text=brief(data.get("parameters")), tool=tool, call=call)]
+            given = data.get("parameters")
+            return [Event(EventKind.TOOL_CALLED, text=brief(given), tool=tool, call=call, given=print_of(given))]
         case "tool_result":
             return [_ended(data)]
         case "error":  # a warning: whether it failed is said at its end

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
-from fleet.coders.stream import Fields, brief, count, dollars, dumped, fields, other, parse, session, strange, word
+from fleet.coders.stream import (
+    Fields,
+    brief,
+    count,
+    dollars,
+    dumped,
+    fields,
+    other,
+    parse,
+    print_of,
+    session,
+    strange,
+    word,
+)
 from fleet.coders.told import hooked, told
 from fleet.core.talk import Signal
 from fleet.core.work import Event, EventKind, Usage
@@ -15,7 +28,7 @@ from fleet.core.work import Event, EventKind, Usage
 # `--auto` allows what would be asked, in subagents too, and leaves what the user forbade forbidden; permissions in the
 # environment (OPENCODE_PERMISSION) would undo the user's own.
 OPTIONS = ("--format", "json", "--auto")
-CAN = Can(resume=True, ask=True, usage=True, cost=True, talk=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True, talk=True, words=True)
 FLAGS = ("--auto",)  # in a terminal, when the user gives none
 PLUGINS = Path(__file__).with_name("opencode_talk")
 
@@ -113,7 +126,8 @@ def _heard(data: Fields) -> list[Event]:
 def _tool(part: Fields) -> list[Event]:
     """A tool is told of once, when it ended: the call and its end are one line."""
     tool, call, state = word(part.get("tool")), word(part.get("callID")), fields(part.get("state"))
-    called = Event(EventKind.TOOL_CALLED, text=brief(state.get("input")), tool=tool, call=call)
+    given = state.get("input")
+    called = Event(EventKind.TOOL_CALLED, text=brief(given), tool=tool, call=call, given=print_of(given))
     said = word(state.get("error")) or word(state.get("output"))
     match state.get("status"):
         case "completed" | "error" as status:

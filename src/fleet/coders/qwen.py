@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet.coders import claude
-from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked, named
 from fleet.coders.gemini import failure, plain
 from fleet.coders.stream import Fields, brief, count, fields, items, parse, word
 from fleet.coders.told import hooked, told
@@ -22,7 +22,7 @@ OPTIONS = ("--output-format", "stream-json", "--approval-mode", "yolo")
 FAILED = re.compile(r"\[API Error: (?:(\d{3})\b)?")  # how what a provider refused begins, also where the model speaks
 IDLE = "QWEN_CODE_MCP_TOOL_IDLE_TIMEOUT_MS"  # a tool that is silent for longer, else five minutes, is given up
 FILES, FILES_END = "\n--- Content from referenced files ---", "--- End of content ---"
-CAN = Can(resume=True, ask=True, usage=True, talk=True)
+CAN = Can(resume=True, ask=True, usage=True, talk=True, name=True, words=True)
 SETTINGS = Path(__file__).with_name("qwen_talk") / "hooks.json"  # the lowest of all: the user's own count more
 FLAGS = ("--approval-mode=yolo",)  # in a terminal, when the user gives none
 
@@ -43,7 +43,7 @@ class Qwen:
         model = () if job.model is None else (f"--model={job.model}",)
         resume = () if job.session is None else (f"--resume={job.session}",)
         ask, env = _asking(job) if job.ask else ((), {})
-        return Command(("qwen", *OPTIONS, *ask, *model, *resume, *job.args), plain(job.prompt), env)
+        return Command(("qwen", *OPTIONS, *ask, *model, *resume, *named(job), *job.args), plain(job.prompt), env)
 
     def read(self, line: bytes) -> list[Event]:
         return read(line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 from fleet.core.work import Event, EventKind
@@ -88,6 +89,19 @@ def brief(arguments: object) -> str | None:
         if isinstance(given.get(name), str):
             return word(given[name])
     return dumped(given) if given else word(arguments)
+
+
+def print_of(arguments: object) -> str | None:
+    """By what two calls with the same arguments are known to be the same, however long these are."""
+    text = dumped_whole(arguments) if arguments else None
+    return None if text is None else sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def dumped_whole(value: object) -> str | None:
+    try:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def dumped(value: object) -> str | None:

@@ -23,6 +23,7 @@ from fleet.config.runtime_schema import (
     AccountSettings,
     CoderSettings,
     Concurrent,
+    Liveness,
     MachineLimits,
     PromptBy,
     RuntimeFile,
@@ -31,6 +32,7 @@ from fleet.config.runtime_schema import (
 from fleet.config.shape import fill
 from fleet.config.units import dollars, seconds, silence, size, tokens
 from fleet.core import BadConfig
+from fleet.core.liveness import LifeState, Policy, Rule
 from fleet.core.text import clean, nearest
 from fleet.core.work import Limits
 from fleet.host import files, plugins
@@ -55,6 +57,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     backoff: float
     ask_wait: float
     limits: Limits
+    liveness: Policy
     concurrent: Concurrent
     ageing: float
     quiet_hours: tuple[str, ...]
@@ -240,6 +243,7 @@ def _runtime(file: RuntimeFile) -> Runtime:
         backoff=seconds(file.backoff),
         ask_wait=seconds(file.ask_wait),
         limits=_limits(file.limits),
+        liveness=_policy(file.liveness),
         concurrent=file.concurrent,
         ageing=seconds(file.ageing),
         quiet_hours=file.quiet_hours,
@@ -261,6 +265,21 @@ def _limits(part: MachineLimits) -> Limits:
         tokens=tokens(part.tokens) or None,
         cost=dollars(part.cost) or None,
     )
+
+
+def _policy(part: Liveness) -> Policy:
+    """What is done in each state. Who works is left alone, and who is dead is settled: of these nothing is set."""
+    stuck = {
+        LifeState.STARTING: Rule(part.starting, seconds(part.starting_after)),
+        LifeState.TOOL: Rule(part.tool_running, seconds(part.tool_running_after)),
+        LifeState.MODEL: Rule(part.waiting_for_model, seconds(part.waiting_for_model_after)),
+        LifeState.INPUT: Rule(part.waiting_for_input, seconds(part.waiting_for_input_after)),
+        LifeState.LIMITED: Rule(part.rate_limited, seconds(part.rate_limited_after)),
+        LifeState.SILENT: Rule(part.silent),
+        LifeState.LOOPING: Rule(part.looping, seconds(part.looping_after)),
+        LifeState.LINGERING: Rule(part.ended_but_alive, seconds(part.ended_but_alive_after)),
+    }
+    return Policy(stuck, seconds(part.quiet), part.repeats)
 
 
 class Change(Struct, frozen=True):

@@ -10,6 +10,7 @@ from msgspec import Meta, field
 
 from fleet.config.shape import Part
 from fleet.config.units import Attempts, Dollars, Duration, Pause, Room, Silence, Size, Tokens, Wait
+from fleet.core.liveness import REPEATS, Action
 from fleet.core.text import has_controls
 
 BUILT_IN = (
@@ -131,6 +132,39 @@ class Concurrent(Part, frozen=True, kw_only=True):
     )
 
 
+Step = Annotated[
+    Action, _says("What is done then: leave, ask (a person), resume (its session, in a new attempt), end.")
+]
+Patience = Annotated[Wait, _says("How long it may be so before that is done, such as 10m.")]
+
+
+class Liveness(Part, frozen=True, kw_only=True):
+    """What is done about an agent, by what it does. Nothing is ended on one sign alone: then you are asked."""
+
+    quiet: Annotated[Duration, _says("An agent of which nothing at all was seen for so long is called silent.")] = "1m"
+    repeats: Annotated[
+        Annotated[int, Meta(ge=3, le=1000)],
+        _says("An agent that makes the same call with the same outcome so often in a row is called looping."),
+    ] = REPEATS
+    starting: Step = Action.LEAVE
+    starting_after: Patience = "0s"
+    tool_running: Step = Action.LEAVE
+    tool_running_after: Patience = "0s"
+    waiting_for_model: Step = Action.LEAVE
+    waiting_for_model_after: Patience = "0s"
+    waiting_for_input: Step = Action.ASK
+    waiting_for_input_after: Patience = "0s"
+    rate_limited: Step = Action.LEAVE
+    rate_limited_after: Patience = "0s"
+    silent: Annotated[Action, _says("What is done about a silent agent once limits.silence is reached.")] = (
+        Action.RESUME
+    )
+    looping: Step = Action.ASK
+    looping_after: Patience = "0s"
+    ended_but_alive: Step = Action.END
+    ended_but_alive_after: Patience = "10m"
+
+
 class AccountSettings(Part, frozen=True, kw_only=True):
     """One of several accounts of a coder. The first that is not used up is taken, in the order they stand here."""
 
@@ -207,6 +241,7 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
         Wait, _says("How long an agent that asks waits for the answer before it ends. 0s: it ends at once.")
     ] = "15m"
     limits: MachineLimits = MachineLimits()
+    liveness: Liveness = Liveness()
     concurrent: Concurrent = Concurrent()
     coders: Annotated[dict[str, CoderSettings], _says("Agent CLIs, by name.")] = field(default_factory=dict)
     accounts: Annotated[dict[str, AccountSettings], _says("Accounts, by name.")] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fleet.core.liveness import Life, LifeState
 from fleet.core.talk import Felt, Mood
 from fleet.core.task import Status, Task, is_cancelled
 from fleet.core.work import Attempt, State, Verdict
@@ -60,7 +61,8 @@ def _running(task: Task, attempt: Attempt, alive: bool, supervised: bool) -> Tol
     """An attempt that is not settled: what it is called depends on who still lives."""
     nobody = "" if supervised else "no supervisor runs"
     if alive:
-        state = State.WORKING if attempt.events else State.STARTING
+        began = attempt.dispatched is not None or (attempt.events and not attempt.nonce)  # an older fleet has no nonce
+        state = State.WORKING if began else State.STARTING
         asks = f"waits for an answer: {attempt.asking}" if attempt.asking else ""
         notes = "its session writes its notes" if attempt.handover == "begun" else ""
         return Told(state, _join(asks, attempt.cause, notes, nobody))
@@ -82,9 +84,9 @@ def _closed(task: Task, last: Attempt | None) -> Told:
 def _blocked(task: Task, last: Attempt | None) -> Told:
     if last is not None and not last.forgiven:
         if last.verdict is Verdict.REFUSED:
-            return Told(State.REFUSED, last.cause)
+            return Told(State.REFUSED, _join(last.cause, hindered(last)))
         if last.verdict is Verdict.FAILED:
-            return Told(State.FAILED, last.cause)
+            return Told(State.FAILED, _join(last.cause, hindered(last)))
         if last.verdict is Verdict.ASKED:
             return Told(State.BLOCKED, f"asks: {last.cause}")
     return Told(State.BLOCKED, task.notes or "set aside by hand")
@@ -94,8 +96,34 @@ def _open(task: Task, last: Attempt | None) -> Told:
     if task.waits_for:
         return Told(State.BLOCKED, f"waits for {', '.join(task.waits_for)}")
     if last is not None and last.verdict is Verdict.RETRY and not last.forgiven:
-        return Told(State.OPEN, f"attempt {last.number}: {last.cause}; to be tried again")
+        return Told(State.OPEN, _join(f"attempt {last.number}: {last.cause}", hindered(last), "to be tried again"))
     return Told(State.OPEN, "")
+
+
+def hindered(attempt: Attempt) -> str:
+    """Why no model has answered in an attempt, with the last of what was seen; empty when one has, or nobody knows."""
+    if attempt.hindrance is None:
+        return ""
+    seen = f", last seen: {attempt.seen}" if attempt.seen else ""
+    return f"it did not begin ({attempt.hindrance}{seen})"
+
+
+LIVES = {
+    Mood.STARTING: LifeState.STARTING,
+    Mood.WORKING: LifeState.WORKING,
+    Mood.WAITING: LifeState.INPUT,
+    Mood.ASKING: LifeState.INPUT,
+}
+
+
+def life_in_terminal(state: State, cause: str, felt: Felt, started: float | None) -> Life | None:
+    """What an agent in a terminal does, by what it tells of itself; None when it tells nothing, or is not there."""
+    since = felt.since or started or 0.0
+    if state is State.DEAD:
+        return Life(LifeState.DEAD, since, cause, ("no keeper",))
+    if state in (State.ENDED, State.ALIVE):
+        return None
+    return Life(LIVES.get(felt.mood, LifeState.STARTING), since, felt.why or "it says so itself", ("its own signal",))
 
 
 def _join(*parts: str) -> str:

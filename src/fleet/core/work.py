@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from fleet.core.liveness import Life
 from fleet.core.proof import Demands, Proof
 from fleet.core.task import Spec
 
@@ -36,6 +37,7 @@ class Ending(StrEnum):
     TIMED_OUT = "timed out"
     OUTPUT = "output limit"
     SILENT = "silent"
+    STUCK = "stuck"
     TOKENS = "token limit"
     COST = "cost limit"
     CANCELLED = "cancelled"
@@ -107,6 +109,18 @@ class Usage:
         return self.prompt + self.completion
 
 
+class Hindrance(StrEnum):
+    """What kept an agent from beginning with what it was given."""
+
+    PROGRAM = "program missing"
+    AUTH = "auth"
+    TERMINAL = "no pty"
+    LEAVE = "permission gate"
+    PROMPT = "prompt not taken"
+    MODEL = "model not served"
+    UNKNOWN = "unknown"
+
+
 class EventKind(StrEnum):
     """What a line of an agent's output meant."""
 
@@ -116,6 +130,7 @@ class EventKind(StrEnum):
     TOOL_ENDED = "tool_ended"
     USAGE = "usage"
     QUESTION = "question"
+    PERMISSION = "permission"
     LIMITED = "limited"
     RESULT = "result"
     ERROR = "error"
@@ -140,6 +155,7 @@ class Event:
     text: str | None = None
     tool: str | None = None
     call: str | None = None
+    given: str | None = field(default=None, compare=False)  # a short print of all that a tool was called with
     ok: bool | None = None
     session: str | None = None
     model: str | None = None
@@ -224,6 +240,10 @@ class Attempt:
     proof: Proof | None = None  # what the evidence says of its work
     nonce: str = ""  # known to its agent alone: an event that carries it comes from the agent that was started
     dispatched: float | None = None  # when the first event came that proves that the agent is the one and is at work
+    life: Life | None = None  # what it does, as it was last seen
+    needs_you: bool = False  # a person should look at it, by the policy of the state it is in
+    hindrance: Hindrance | None = None  # why no model has answered in it
+    seen: str = ""  # the last of what it printed then
 
     @property
     def counts(self) -> bool:

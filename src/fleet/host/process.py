@@ -255,14 +255,24 @@ def facts(pids: Iterable[int]) -> dict[int, Tree]:
     """
     now = time.monotonic()
     uptime = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else now
-    found = {pid: fields for pid in _numbers() if (fields := _stat(pid)) is not None}
-    children: dict[int, list[int]] = {}
+    found = table()
+    families = children(found)
+    return {pid: _add_up(below(pid, families), found, uptime, now) for pid in pids if pid in found}
+
+
+def table() -> dict[int, list[bytes]]:
+    """What the kernel says of every living process, by its number: its state, its parent, and so on."""
+    return {pid: fields for pid in _numbers() if (fields := _stat(pid)) is not None}
+
+
+def children(found: Mapping[int, Sequence[bytes]]) -> dict[int, list[int]]:
+    families: dict[int, list[int]] = {}
     for pid, fields in found.items():
-        children.setdefault(int(fields[1]), []).append(pid)
-    return {pid: _add_up(_below(pid, children), found, uptime, now) for pid in pids if pid in found}
+        families.setdefault(int(fields[1]), []).append(pid)
+    return families
 
 
-def _below(pid: int, children: Mapping[int, Sequence[int]]) -> list[int]:
+def below(pid: int, children: Mapping[int, Sequence[int]]) -> list[int]:
     """A process and all that comes from it."""
     found = [pid]
     for one in found:

@@ -26,6 +26,7 @@ from fleet.supervisor.result import add_checks, bring_back, look_at, nothing, wr
 from fleet.supervisor.settle import decide, has_more, publish, put_back, release, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import check
+from fleet.supervisor.watch import Watch
 
 
 class Attempts:
@@ -37,6 +38,7 @@ class Attempts:
         self._cannot_go_on = cannot_go_on
         self._neighbours: dict[str, set[str]] = {}
         self._waiting: dict[str, str] = {}
+        self._watch = Watch(house)
         self._starts: dict[str, keeper.Start] = {}  # what prepare put together; made again after a restart
         self.current: dict[str, Attempt] = {}
         self.settling: set[str] = set()  # in a short step, which a graceful stop waits for
@@ -58,7 +60,7 @@ class Attempts:
         hold = await aside(self._hold, attempt)
         self.settling.discard(name)
         try:
-            await follow(self._house, self.current[name], hold, self._know)
+            await follow(self._house, self.current[name], hold, self._know, self._watch)
             await hand_over(self._house, self.current[name], self._keep)
         finally:
             hold.close()

@@ -83,7 +83,12 @@ def catch_up(house: House, attempt: Attempt) -> Attempt:
     transcripts = dict.fromkeys(signal.transcript for signal in reversed(told) if signal.transcript)
     if how is None or not told:
         return attempt
-    known = replace(attempt, session=sessions[-1] if sessions else attempt.session, last_event=told[-1].at)
+    known = replace(
+        attempt,
+        session=sessions[-1] if sessions else attempt.session,
+        last_event=told[-1].at,
+        dispatched=attempt.dispatched or told[0].at,  # the file is known to its own hooks alone
+    )
     for transcript in reversed(list(transcripts)[:MOST_RECORDS]):
         known = _read_on(house, known, how, transcript)
     if known != attempt:

@@ -9,6 +9,7 @@ from functools import reduce
 from fleet.coders.base import Can
 from fleet.config.limits import Origin
 from fleet.config.units import dollars_text, time_text, tokens_text
+from fleet.core.liveness import Life, LifeState
 from fleet.core.work import AGENT, Attempt, Ending, Limits
 
 FULL = 100  # percent
@@ -51,8 +52,16 @@ def overspent(attempt: Attempt, before: Spent) -> Reached | None:
     return None
 
 
-def silent(attempt: Attempt, limit: float) -> Reached:
-    return Reached(Ending.SILENT, f"silent for {time_text(limit)} ({named(attempt, 'silence')})")
+def stuck(attempt: Attempt, life: Life, silence: float | None, now: float) -> Reached:
+    """Why an agent is ended by the policy of the state it is in. One that has done its work has not failed."""
+    lasted = time_text(max(0.0, round(now - life.since)))
+    match life.state:
+        case LifeState.SILENT:
+            return Reached(Ending.SILENT, f"silent for {time_text(silence or 0)} ({named(attempt, 'silence')})")
+        case LifeState.LINGERING:
+            return Reached(Ending.FINISHED, f"it said that it was done, and lived on for {lasted}")
+        case state:
+            return Reached(Ending.STUCK, f"{state} for {lasted}: {life.why}")
 
 
 def full(attempt: Attempt, threshold: int) -> Reached | None:

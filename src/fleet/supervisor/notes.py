@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from fleet.core import FleetError
-from fleet.core.work import Attempt, Event
+from fleet.core.text import clean
+from fleet.core.work import Attempt, Event, EventKind
 from fleet.evidence.journal import Journal
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import unkept
@@ -69,6 +70,21 @@ class Notes:
         if self._journal is not None and self._journal.size > MOST_EVENTS:
             fresh = [told for told in fresh if told[0].kind not in CHATTER]
         self.append([{"offset": offset} | self._of | _plain(event) for event, offset in fresh])
+
+    def unreturned(self) -> list[tuple[str, str]]:
+        """The calls of this attempt that have not come back, as far as the last megabyte of events tells."""
+        found: dict[str, str] = {}
+        for record in reversed(list(self._journal.recent())) if self._journal is not None else ():
+            call = str(record.get("call") or record.get("tool") or "")
+            if record.get("attempt") != self._attempt.id:
+                continue
+            if record.get("kind") == EventKind.TOOL_CALLED:
+                found[call] = clean(f"{record.get('tool')}: {record.get('text')}", 200)
+            elif record.get("kind") == EventKind.TOOL_ENDED:
+                found.pop(call, None)
+            elif record.get("kind") == EventKind.RESULT:
+                found.clear()
+        return list(found.items())
 
     def append(self, records: list[dict[str, object]]) -> None:
         if self._journal is None or not records:

@@ -75,6 +75,8 @@ def process_of(attempt: Attempt, directory: Path) -> Process:
     if seen is None:
         return Process("lost", error=_lost(directory))
     relieved = attempt.ending if _by_us(attempt, seen) else None
+    if relieved is Ending.FINISHED:  # it was done, and only would not go
+        seen, relieved = replace(seen, cause=Cause.EXITED, code=0, signal=None), None
     return Process(
         cause=relieved.value if relieved else seen.cause.value,
         code=seen.code,

@@ -36,7 +36,9 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     args = tuple(declared.args) if declared else ()
     limits = attempt.limits or house.runtime.limits
     budget = left(limits, spent(earlier)) if coder.can.budget else None
-    job = Job(prompt, Path(attempt.cwd), attempt.model, session, args, ask, house.runtime.ask_wait, budget)
+    job = Job(
+        prompt, Path(attempt.cwd), attempt.model, session, args, ask, house.runtime.ask_wait, budget, attempt.nonce
+    )
     command = coder.command(job)
     passed = (*(declared.pass_env if declared else ()), *(account.pass_env if account else ()))
     own = {name: value for name, value in command.env.items() if name not in passed or name not in house.environment}
@@ -82,6 +84,7 @@ def told(house: House, attempt: Attempt) -> dict[str, str]:
         "FLEET_TASK_DIR": str(house.task_directory(attempt.task)),
         "FLEET_ARTIFACT_DIR": str(house.artifacts(attempt.task)),
         "FLEET_ATTEMPT": attempt.id,
+        "FLEET_NONCE": attempt.nonce,
     }
 
 
@@ -100,7 +103,7 @@ def session_of(attempt: Attempt, earlier: list[Attempt]) -> str | None:
         return None
     last = earlier[-1]
     same = (last.coder, last.account, last.cwd) == (attempt.coder, attempt.account, attempt.cwd)
-    failed = last.error is not None or not last.turned or last.ending is Ending.SILENT
+    failed = last.error is not None or not last.turned or last.ending in (Ending.SILENT, Ending.STUCK)
     broken = last.resumed and failed and last.ending not in PROVIDERS
     useless = last.ending is Ending.CONTEXT or broken
     return last.session if same and last.events > 0 and not useless else None

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from uuid import uuid4
 
 from fleet import tracker
 from fleet.core import FleetError, NotFound
@@ -281,6 +282,7 @@ class Supervisor:
             own_coder=candidate.own_coder,
             own_model=candidate.own_model,
             account=candidate.account or "",
+            nonce=str(uuid4()),
         )
         return house.ledger.begin(first)
 

@@ -10,7 +10,8 @@ from fleet.evidence.receipt import Check, Process, Result
 LONGEST_WAIT = 600.0
 MOST_LOST = 20
 UNFINISHED = (
-    Ending.CRASHED, Ending.TIMED_OUT, Ending.SILENT, Ending.CONTEXT, Ending.RATE_LIMITED, Ending.TURNED_AWAY,
+    Ending.CRASHED, Ending.TIMED_OUT, Ending.SILENT, Ending.STUCK, Ending.CONTEXT, Ending.RATE_LIMITED,
+    Ending.TURNED_AWAY,
 )  # fmt: skip
 REFUSED_PAUSE = 60.0
 LIMITED_PAUSE = 5.0  # beside the reset that was told, which may be wrong

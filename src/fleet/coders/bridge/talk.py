@@ -215,7 +215,7 @@ class Talk:
         what = word(fields(request.get("toolCall")).get("title")) or "it did not say what"
         self._tell_all(self._turn.asked(request) if self._turn else ())
         if option is None:
-            self._tell(other(short(f"permission not given: {what}")))
+            self._tell(Event(EventKind.PERMISSION, text=short(f"permission not given: {what}"), ok=False))
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         self._tell(other(short(f"permission, {self._order.permissions}: {what}")))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=option))

@@ -1,0 +1,247 @@
+"""Whether an agent lives and what it does, judged from outside; and what is to be done about it. All of it is pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import inf
+
+CALM = 3.0  # seconds in which nothing moves, before who reads a terminal is said to wait there
+QUIET = 60.0
+REPEATS = 8
+LINGERS = 10.0  # seconds that an agent may take to go after it has said that it is done
+MODELS_TURN = ("tool_ended", "session_started")  # after such an event it is the model who speaks next
+
+
+class LifeState(StrEnum):
+    """What an agent does, as far as it can be seen without asking it."""
+
+    STARTING = "starting"
+    WORKING = "working"
+    TOOL = "tool running"
+    MODEL = "waiting for model"
+    INPUT = "waiting for input"
+    LIMITED = "rate limited"
+    SILENT = "silent"
+    LOOPING = "looping"
+    LINGERING = "ended-but-alive"
+    DEAD = "dead"
+
+
+class Action(StrEnum):
+    """What is done about an agent. To resume is to end it, and to go on with its session in a new attempt."""
+
+    LEAVE = "leave"
+    ASK = "ask"
+    RESUME = "resume"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Something that has been so since a moment; what it is."""
+
+    at: float
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """What our gateway says of an attempt's requests: since when one is in flight, or that there is none."""
+
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was seen of an agent. Times are of one clock. What cannot be seen is None, and is a sign of nothing."""
+
+    started: float
+    dispatched: float | None = None
+    heard: float | None = None  # when it last printed anything
+    last: str = ""  # the kind of its last event
+    tools: tuple[Since, ...] = ()  # calls that have not come back
+    cpu: float | None = None  # when the processor time of its tree last grew
+    io: float | None = None  # likewise what it read and wrote
+    files: float | None = None  # when something in its place last changed
+    request: Flight | None = None
+    terminal: Since | None = None  # a process of its tree reads a terminal; which
+    leave: Since | None = None  # it asked for a person's leave, or was denied it; for what
+    person: Since | None = None  # it asked a person a question; which
+    limited: Since | None = None  # its provider lets it wait
+    repeats: int = 0  # of one call with one outcome, in a row
+    repeated: Since | None = None
+    finished: float | None = None  # when it said that its turn is over
+    keeper: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What an agent does, since when, and why that is thought; `signs` are what speaks for its being stuck."""
+
+    state: LifeState
+    since: float
+    why: str
+    signs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is done about an agent that has been in a state for so many seconds."""
+
+    action: Action = Action.LEAVE
+    after: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    rules: Mapping[LifeState, Rule] = field(default_factory=dict)
+    quiet: float = QUIET  # seconds in which nothing at all is seen of an agent before it is called silent
+    repeats: int = REPEATS
+
+    def with_silence(self, limit: float | None) -> Policy:
+        """The policy of an attempt: how long it may be silent is a limit of its own; None is for ever."""
+        rule = self.rules.get(LifeState.SILENT, Rule(Action.RESUME))
+        rules = {**self.rules, LifeState.SILENT: replace(rule, after=inf if limit is None else limit)}
+        return replace(self, rules=rules, quiet=min(self.quiet, inf if limit is None else limit))
+
+
+def assess(facts: Facts, policy: Policy, now: float) -> Life:
+    """What an agent does now. The states are tried in an order: what is surer, or matters more, is said first."""
+    for state in (_over, _held, _looping, _unproven, _busy):
+        found = state(facts, policy, now)
+        if found is not None:
+            return found
+    return _seen(facts, policy, now)
+
+
+def decide(life: Life, policy: Policy, now: float) -> Action:
+    """What is to be done. Nothing is ended on one sign alone: then a person is asked."""
+    rule = policy.rules.get(life.state, Rule())
+    if now - life.since < rule.after:
+        return Action.LEAVE
+    if rule.action in (Action.RESUME, Action.END) and len(set(life.signs)) < 2:
+        return Action.ASK
+    return rule.action
+
+
+def still(facts: Facts, policy: Policy, now: float) -> tuple[str, ...]:
+    """What has not moved for a while, each on its own; of what cannot be seen nothing is said."""
+    looked = {
+        "no events": facts.heard or facts.started,
+        "no CPU": facts.cpu,
+        "no IO": facts.io,
+        "no file changes": facts.files,
+    }
+    found = [sign for sign, moved in looked.items() if moved is not None and now - moved >= policy.quiet]
+    known = facts.request is not None and facts.request.since is None
+    return (*found, "no request in flight") if known else tuple(found)
+
+
+def moved(facts: Facts) -> float:
+    """When the last sign of life was seen."""
+    return max(facts.started, *(at for at in (facts.heard, facts.cpu, facts.io, facts.files) if at is not None), 0.0)
+
+
+def _over(facts: Facts, policy: Policy, now: float) -> Life | None:
+    signs = still(facts, policy, now)
+    if not facts.keeper:
+        return Life(LifeState.DEAD, moved(facts), "its keeper is gone, and nobody saw how it ended", ("no keeper",))
+    if facts.finished is not None and now - facts.finished >= LINGERS:
+        why = _because("it said that its turn is over, and its process lives", signs)
+        return Life(LifeState.LINGERING, facts.finished, why, ("it says it is done", *signs))
+    return None
+
+
+def _held(facts: Facts, policy: Policy, now: float) -> Life | None:
+    """Somebody else holds it up: a person, a terminal, a provider."""
+    signs = still(facts, policy, now)
+    if facts.person is not None:
+        return Life(LifeState.INPUT, facts.person.at, f"waits for an answer: {facts.person.what}", ("it asks",))
+    if facts.leave is not None:
+        why = _because(facts.leave.what, signs)
+        return Life(LifeState.INPUT, facts.leave.at, why, ("it was not permitted", *signs))
+    if facts.terminal is not None and _is_calm(facts, facts.terminal.at, now):
+        why = _because(f"{facts.terminal.what} reads a terminal that nobody types into", signs or ("no CPU", "no IO"))
+        return Life(LifeState.INPUT, facts.terminal.at, why, ("a process reads a terminal", *signs))
+    if facts.limited is not None:
+        return Life(LifeState.LIMITED, facts.limited.at, facts.limited.what, ("its provider lets it wait", *signs))
+    return None
+
+
+def _is_calm(facts: Facts, since: float, now: float) -> bool:
+    """Whether nothing went on while somebody waited: an idle shell in a pane of its own holds up nobody."""
+    later = [at for at in (facts.heard, facts.cpu, facts.io) if at is not None]
+    return now - max([since, *later]) >= CALM
+
+
+def _looping(facts: Facts, policy: Policy, now: float) -> Life | None:
+    if facts.repeated is None or facts.repeats < policy.repeats:
+        return None
+    why = f"{facts.repeated.what}, {facts.repeats} times in a row with the same outcome"
+    return Life(LifeState.LOOPING, facts.repeated.at, why, ("the same call again", *still(facts, policy, now)))
+
+
+def _unproven(facts: Facts, policy: Policy, now: float) -> Life | None:
+    """Nothing has shown yet that the agent works on what it was given."""
+    if facts.dispatched is not None:
+        return None
+    signs = still(facts, policy, now)
+    if now - moved(facts) >= policy.quiet:
+        return Life(LifeState.SILENT, moved(facts), _because("it has not begun", signs), signs)
+    return Life(LifeState.STARTING, facts.started, "no event has shown yet that it has begun", signs)
+
+
+def _busy(facts: Facts, policy: Policy, now: float) -> Life | None:
+    """It waits for something of its own, which may take as long as its limit allows."""
+    signs = still(facts, policy, now)
+    if facts.tools:
+        first = min(facts.tools, key=lambda one: one.at)
+        more = f" and {len(facts.tools) - 1} more" if len(facts.tools) > 1 else ""
+        return Life(LifeState.TOOL, first.at, _because(f"{first.what}{more} has not come back", signs), signs)
+    if facts.request is not None and facts.request.since is not None:
+        why = _because("a request of its is in flight at our gateway", signs)
+        return Life(LifeState.MODEL, facts.request.since, why, signs)
+    at = facts.heard or facts.started
+    if facts.last in MODELS_TURN and facts.request is None and CALM <= now - moved(facts) < policy.quiet:
+        return Life(LifeState.MODEL, at, "it is the model's turn, and nothing else moves", signs)
+    return None
+
+
+def _seen(facts: Facts, policy: Policy, now: float) -> Life:
+    signs, at = still(facts, policy, now), moved(facts)
+    if now - at >= policy.quiet:
+        return Life(LifeState.SILENT, at, _because("", signs), signs)
+    goes_on = {"events": facts.heard, "CPU": facts.cpu, "IO": facts.io, "file changes": facts.files}
+    recent = [name for name, when in goes_on.items() if when is not None and now - when < policy.quiet]
+    return Life(LifeState.WORKING, facts.dispatched or facts.started, ", ".join(recent) or "just started", signs)
+
+
+def _because(what: str, signs: tuple[str, ...]) -> str:
+    return "; ".join(part for part in (what, ", ".join(signs)) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """The last calls of an agent, each with what it was given and what came of it: by that a loop is seen."""
+
+    calls: tuple[tuple[str, float], ...] = ()  # by their print, and when each came back; the last one is last
+    most: int = 4 * REPEATS
+
+    def after(self, call: str, at: float) -> Habit:
+        return replace(self, calls=(*self.calls, (call, at))[-self.most :])
+
+    def repeats(self) -> tuple[int, float]:
+        """How often the last call, or the last pair of calls, came in a row; and since when."""
+        return max(self._of(1), self._of(2))
+
+    def _of(self, size: int) -> tuple[int, float]:
+        """Calls that are the same as the one so many places before them; a pair counts as one."""
+        calls = self.calls
+        if len(calls) < size:
+            return 0, 0.0
+        run = size
+        while run < len(calls) and calls[-run - 1][0] == calls[-run - 1 + size][0]:
+            run += 1
+        return run // size, calls[-run][1]

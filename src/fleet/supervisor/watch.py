@@ -1,0 +1,283 @@
+"""Agents watched from outside, all of them in one look every few seconds: what each does, and what is to be done."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import msgspec
+
+from fleet.coders.base import ASK_GRACE
+from fleet.core import Unavailable
+from fleet.core.liveness import Action, Facts, Flight, Habit, Life, LifeState, Policy, Since, assess, decide
+from fleet.core.text import clean
+from fleet.core.work import Attempt, Event, EventKind
+from fleet.host import files
+from fleet.host.vitals import Vitals, vitals
+from fleet.supervisor.aside import aside
+from fleet.supervisor.house import House
+
+OFTEN, SELDOM, SLOWER = 2.0, 5.0, 1.3  # seconds between two looks; longer each time while nothing changes
+SOONEST = 0.5
+AWAY = 30.0  # seconds; who comes to look that late was away itself, and blames nobody
+BUSY = 0.05  # of a core; below that an agent that only waits may be, too
+TALK = 1024  # bytes a second, likewise
+LIMITED_FOR = 600.0  # seconds that a provider is believed to let an agent wait, when it does not say for how long
+LIMITED = 429
+WORDS = 200  # characters
+
+InFlight = Callable[[str], Flight | None]
+
+
+def unknown(attempt: str) -> Flight | None:
+    """What a gateway says that tells nothing of its requests."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What an agent does now, by the clock of the wall; and what is to be done about it."""
+
+    life: Life
+    action: Action
+
+
+class Watched:
+    """One agent: what it said, what its processes were seen to do, and what follows from both."""
+
+    def __init__(self, house: House, attempt: Attempt, policy: Policy, now: float) -> None:
+        wall = house.now()
+        self.policy, self.attempt = policy, attempt.id
+        self.stirred = asyncio.Event()
+        self.news: News | None = None
+        self.keeper: int | None = None
+        self._directory = house.attempt_directory(attempt)
+        self._places = (Path(attempt.cwd), Path(attempt.cwd) / ".git" / "index", house.artifacts(attempt.task))
+        self._patience = house.runtime.ask_wait + ASK_GRACE
+        self._offset = wall - now  # from this clock to that of the wall
+        began = (attempt.started or wall) - self._offset
+        dispatched = None if attempt.dispatched is None else attempt.dispatched - self._offset
+        self._facts = Facts(started=min(began, now), dispatched=dispatched, heard=now)
+        self._life = attempt.life and replace(attempt.life, since=attempt.life.since - self._offset)
+        self._tools: dict[str, Since] = {}
+        self._prints: dict[str, tuple[str, str]] = {}
+        self._habit, self._strangers = Habit(), count()
+        self._vitals: Vitals | None = None
+        self._stamps: tuple[int | None, ...] = ()
+        self._looked = now
+        self._limited_until = 0.0
+        self._action = Action.LEAVE
+
+    # ---- what it says
+
+    def hear(self, attempt: Attempt, events: Iterable[Event], now: float) -> None:
+        """Take in what it said. Half a line is a sign of life too, and no event."""
+        self._facts = replace(self._facts, heard=now)
+        for event in events:
+            self._facts = replace(self._facts, last=event.kind.value)
+            self._called(event, now)
+            self._permitted(event, now)
+            if event.window is not None and event.window.exhausted and event.window.resets is not None:
+                self._limited_until = event.window.resets - self._offset
+        finished = (self._facts.finished or now) if attempt.finished else None
+        person = self._facts.person or Since(now, attempt.asking or "")
+        begun = self._facts.dispatched if attempt.dispatched is None else attempt.dispatched - self._offset
+        self._facts = replace(
+            self._facts,
+            dispatched=begun,
+            finished=finished,
+            person=person if attempt.asking else None,
+            limited=self._limited(attempt, now),
+        )
+
+    def called_before(self, calls: Iterable[tuple[str, str]], now: float) -> None:
+        """Calls that had not come back when an earlier supervisor went away."""
+        self._tools |= {call: Since(now, what) for call, what in calls}
+
+    def _called(self, event: Event, now: float) -> None:
+        """Open and close calls, and keep in mind what each came to."""
+        call = event.call or event.tool or ""
+        match event.kind:
+            case EventKind.TOOL_CALLED:
+                what = clean(": ".join(part for part in (event.tool, event.text) if part), WORDS) or "a tool"
+                self._tools[call] = Since(now, what)
+                self._prints[call] = (event.given or f"#{next(self._strangers)}", what)
+            case EventKind.TOOL_ENDED:
+                self._tools.pop(call, None)
+                given, what = self._prints.pop(call, (f"#{next(self._strangers)}", ""))
+                self._habit = self._habit.after(f"{given} {event.ok} {event.text}", now)
+                repeats, since = self._habit.repeats()
+                self._facts = replace(self._facts, repeats=repeats, repeated=Since(since, what))
+            case EventKind.RESULT:
+                self._tools.clear()
+                self._prints.clear()
+
+    def _permitted(self, event: Event, now: float) -> None:
+        """Who was not permitted something waits for a person, until it goes on with something else."""
+        if event.kind is EventKind.PERMISSION:
+            what = clean(": ".join(part for part in (event.tool, event.text) if part), WORDS)
+            said = "it was not permitted" if event.ok is False else "it asks for leave"
+            self._facts = replace(self._facts, leave=Since(now, f"{said}: {what}"))
+        elif event.kind in (EventKind.TOOL_CALLED, EventKind.TOOL_ENDED) or event.ok is True:
+            self._facts = replace(self._facts, leave=None)
+
+    def _limited(self, attempt: Attempt, now: float) -> Since | None:
+        if not attempt.limited and attempt.status != LIMITED:
+            self._limited_until = 0.0
+            return None
+        if self._limited_until <= now:
+            self._limited_until = now + LIMITED_FOR
+        return self._facts.limited or Since(now, attempt.error or "its provider answered 429")
+
+    # ---- what is seen of it
+
+    def find_keeper(self) -> int | None:
+        """The process above its tree, once that is known."""
+        if self.keeper is None:
+            try:
+                found = msgspec.json.decode(files.read(self._directory / "agent.json") or b"{}")
+                self.keeper = int(found["keeper"])
+            except (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError):
+                return None
+        return self.keeper
+
+    def stamps(self) -> tuple[int | None, ...]:
+        """When what stands in its place last changed, as far as a glance tells."""
+        return tuple(map(_changed, self._places))
+
+    def look(self, found: Vitals | None, stamps: tuple[int | None, ...], flight: Flight | None, now: float) -> bool:
+        """Take in what was seen of it; whether anything had changed."""
+        if now - self._looked > AWAY:
+            self._forgive(now)
+        passed, self._looked = max(SOONEST, now - self._looked), now
+        changed = self._processes(found, passed, now) | self._files(stamps, now)
+        facts = self._facts
+        if facts.person is not None and now - facts.person.at > self._patience:
+            facts = replace(facts, person=None)
+        if facts.limited is not None and now >= self._limited_until:
+            facts = replace(facts, limited=None)
+        self._facts = facts
+        self.judge(flight, now)
+        return changed
+
+    def judge(self, flight: Flight | None, now: float) -> None:
+        """Say what it does now; whoever follows it is stirred when that is something new."""
+        if flight is not None and flight.since is not None:
+            flight = Flight(flight.since - self._offset)
+        life = assess(replace(self._facts, tools=tuple(self._tools.values()), request=flight), self.policy, now)
+        before = self._life
+        if before is not None and before.state is life.state is LifeState.WORKING:
+            life = replace(life, since=before.since)
+        action = decide(life, self.policy, now)
+        if before is None or (replace(before, signs=()), self._action) != (replace(life, signs=()), action):
+            self.news = News(replace(life, since=round(life.since + self._offset, 3)), action)
+            self.stirred.set()
+        self._life, self._action = life, action
+
+    def _forgive(self, now: float) -> None:
+        facts = self._facts
+        self._facts = replace(
+            facts,
+            heard=now,
+            cpu=facts.cpu and now,
+            io=facts.io and now,
+            files=facts.files and now,
+            terminal=None,
+        )
+
+    def _processes(self, found: Vitals | None, passed: float, now: float) -> bool:
+        before, self._vitals = self._vitals, found
+        if found is None:
+            return False
+        facts, reader = self._facts, found.reader
+        cpu = before is None or found.processes != before.processes or found.cpu - before.cpu >= BUSY * passed
+        io = before is None or abs((found.io or 0) - (before.io or 0)) >= TALK * passed
+        same = before is not None and before.reader == reader
+        terminal = None if reader is None else facts.terminal if same else Since(now, clean(reader[1], 40))
+        self._facts = replace(
+            facts,
+            cpu=now if cpu else facts.cpu,
+            io=None if found.io is None else now if io or facts.io is None else facts.io,
+            terminal=terminal,
+        )
+        return cpu or io or not same
+
+    def _files(self, stamps: tuple[int | None, ...], now: float) -> bool:
+        changed, self._stamps = stamps != self._stamps, stamps
+        if changed:
+            self._facts = replace(self._facts, files=now)
+        return changed
+
+
+def _changed(path: Path) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return None
+
+
+class Watch:
+    """Looks at all agents that are followed, beside the loop, for as long as there are any."""
+
+    def __init__(self, house: House, in_flight: InFlight = unknown) -> None:
+        self._house = house
+        self._in_flight = in_flight
+        self._watched: dict[str, Watched] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._problem = ""
+
+    def meet(self, attempt: Attempt, policy: Policy) -> Watched:
+        """Watch one more, until it is let go."""
+        found = Watched(self._house, attempt, policy, asyncio.get_running_loop().time())
+        self._watched[attempt.id] = found
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._go_on())
+        return found
+
+    def let_go(self, watched: Watched) -> None:
+        self._watched.pop(watched.attempt, None)
+        if not self._watched and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _go_on(self) -> None:
+        pause = OFTEN
+        while self._watched:
+            changed = await self._look()
+            pause = OFTEN if changed else min(SELDOM, pause * SLOWER)
+            await asyncio.sleep(min(pause, *(soon(one.policy) for one in self._watched.values()), SELDOM))
+
+    async def _look(self) -> bool:
+        """One look at everybody. A machine that cannot tell now is no reason to think anything of anybody."""
+        everybody = list(self._watched.values())
+        try:
+            seen = await aside(_see, everybody, self._in_flight)
+        except (OSError, Unavailable) as problem:
+            if str(problem) != self._problem:
+                self._problem = str(problem)
+                self._house.log.say("agents not watched", level="warning", text=self._problem)
+            return True
+        now = asyncio.get_running_loop().time()
+        found = [one.look(*facts, now) for one, facts in zip(everybody, seen, strict=True)]
+        return any(found)
+
+
+Seen = tuple[Vitals | None, tuple[int | None, ...], Flight | None]
+
+
+def _see(everybody: Sequence[Watched], in_flight: InFlight) -> list[Seen]:
+    keepers = [one.find_keeper() for one in everybody]
+    found = vitals(keeper for keeper in keepers if keeper is not None)
+    return [
+        (None if keeper is None else found.get(keeper), one.stamps(), in_flight(one.attempt))
+        for keeper, one in zip(keepers, everybody, strict=True)
+    ]
+
+
+def soon(policy: Policy) -> float:
+    """How often one must look to keep a short limit."""
+    return max(SOONEST, policy.quiet / 2)

@@ -1,0 +1,84 @@
+"""What can be seen of real processes from outside: who computes, writes, sleeps, or waits at a terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from fleet.host.vitals import Vitals, vitals
+from standins.coders.scratch import until
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="this system lists no processes")
+PARENT = "import subprocess, sys; child = subprocess.Popen(sys.argv[1:]); print(child.pid, flush=True); child.wait()"
+PTY = "import pty, sys; pty.spawn(sys.argv[1:])"
+
+
+@contextmanager
+def tree(*argv: str) -> Iterator[int]:
+    """A process, as a keeper would be, with a child that does something; all of it is ended afterwards."""
+    command = [sys.executable, "-c", PARENT, *argv]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        try:
+            yield parent.pid
+        finally:
+            for pid in [*_below(parent.pid), parent.pid]:
+                os.kill(pid, 9)
+
+
+def _below(pid: int) -> list[int]:
+    from fleet.host import process
+
+    return process.below(pid, process.children(process.table()))[1:][::-1]
+
+
+def of(pid: int) -> Vitals:
+    return vitals([pid])[pid]
+
+
+def grows(pid: int, what: Callable[[Vitals], float], by: float) -> bool:
+    before = what(of(pid))
+    return until(lambda: what(of(pid)) - before >= by)
+
+
+def test_who_computes_is_seen_by_its_processor_time() -> None:
+    with tree(sys.executable, "-c", "while True: pass") as pid:
+        assert grows(pid, lambda seen: seen.cpu, 0.1)
+        assert of(pid).reader is None
+
+
+def test_who_writes_is_seen_by_its_bytes() -> None:
+    with tree("dd", "if=/dev/zero", "of=/dev/null", "bs=64k") as pid:
+        assert grows(pid, lambda seen: seen.io or 0, 10_000_000)
+
+
+def test_who_sleeps_is_seen_to_do_nothing() -> None:
+    with tree("sleep", "1000") as pid:
+        until(lambda: of(pid).processes == 1)
+        first, second = of(pid), of(pid)
+        assert (first.cpu, first.io, first.reader) == (second.cpu, second.io, None)
+
+
+def test_who_reads_a_terminal_is_found_and_named() -> None:
+    with tree(sys.executable, "-c", PTY, "sh", "-c", "read answer") as pid:
+        found = until(lambda: of(pid).reader)
+        assert found is not None
+        assert found[1] == "sh"
+
+
+def test_who_reads_a_pipe_does_not_read_a_terminal() -> None:
+    with tree("sh", "-c", "sleep 1000 | cat") as pid:
+        until(lambda: of(pid).processes >= 3)
+        assert of(pid).reader is None
+
+
+def test_those_who_are_gone_are_left_out() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    assert vitals([gone.pid]) == {}

@@ -1,0 +1,197 @@
+"""What an agent does, judged from what is seen of it, and what is done about it: tables of facts, our own clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.core.liveness import (
+    Action,
+    Facts,
+    Flight,
+    Habit,
+    Life,
+    LifeState,
+    Policy,
+    Rule,
+    Since,
+    assess,
+    decide,
+)
+
+MINUTE, HOUR = 60.0, 3600.0
+NOW = 10_000.0
+AGO = {"cpu": NOW - HOUR, "io": NOW - HOUR, "files": NOW - HOUR, "heard": NOW - HOUR}
+STILL = Facts(started=NOW - 2 * HOUR, dispatched=NOW - 2 * HOUR, **AGO)  # type: ignore[arg-type]
+POLICY = Policy(
+    {
+        LifeState.INPUT: Rule(Action.ASK),
+        LifeState.LOOPING: Rule(Action.ASK),
+        LifeState.LINGERING: Rule(Action.END, 600.0),
+    }
+).with_silence(HOUR)
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "since", "why"),
+    [
+        (replace(STILL, keeper=False), "dead", NOW - HOUR, "its keeper is gone"),
+        (replace(STILL, finished=NOW - 11), "ended-but-alive", NOW - 11, "its turn is over"),
+        (replace(STILL, finished=NOW - 9, cpu=NOW - 9), "working", NOW - 2 * HOUR, "CPU"),
+        (replace(STILL, limited=Since(NOW - 5, "5 hours used up")), "rate limited", NOW - 5, "5 hours used up"),
+        (replace(STILL, terminal=Since(NOW - 4, "ssh")), "waiting for input", NOW - 4, "ssh reads a terminal"),
+        (replace(STILL, leave=Since(NOW - 4, "it was not permitted: Bash")), "waiting for input", NOW - 4, "Bash"),
+        (replace(STILL, person=Since(NOW - 4, "Which?")), "waiting for input", NOW - 4, "waits for an answer: Which?"),
+        (replace(STILL, repeats=8, repeated=Since(NOW - 90, "Read: a.py")), "looping", NOW - 90, "Read: a.py, 8 times"),
+        (replace(STILL, repeats=7, repeated=Since(NOW - 90, "Read: a.py")), "silent", NOW - HOUR, "no events, no CPU"),
+        (replace(STILL, dispatched=None, cpu=NOW - 1), "starting", NOW - 2 * HOUR, "no event has shown"),
+        (replace(STILL, dispatched=None), "silent", NOW - HOUR, "it has not begun; no events, no CPU"),
+        (replace(STILL, tools=(Since(NOW - 2700, "Bash: make"),)), "tool running", NOW - 2700, "Bash: make has not"),
+        (
+            replace(STILL, tools=(Since(NOW - 7, "b"), Since(NOW - 9, "a"))), "tool running", NOW - 9,
+            "a and 1 more has not come back",
+        ),
+        (replace(STILL, request=Flight(NOW - 300)), "waiting for model", NOW - 300, "in flight at our gateway"),
+        (
+            replace(STILL, last="tool_ended", heard=NOW - 20), "waiting for model", NOW - 20,
+            "it is the model's turn, and nothing else moves",
+        ),
+        (replace(STILL, cpu=NOW - 1), "working", NOW - 2 * HOUR, "CPU"),
+        (replace(STILL, io=NOW - 1), "working", NOW - 2 * HOUR, "IO"),
+        (replace(STILL, files=NOW - 1), "working", NOW - 2 * HOUR, "file changes"),
+        (replace(STILL, heard=NOW - 1), "working", NOW - 2 * HOUR, "events"),
+        (STILL, "silent", NOW - HOUR, "no events, no CPU, no IO, no file changes"),
+        (replace(STILL, request=Flight(None)), "silent", NOW - HOUR, "no file changes, no request in flight"),
+        (Facts(started=NOW - HOUR, dispatched=NOW - HOUR), "silent", NOW - HOUR, "no events"),
+    ],
+)  # fmt: skip
+def test_what_an_agent_does(facts: Facts, state: str, since: float, why: str) -> None:
+    life = assess(facts, POLICY, NOW)
+    assert (life.state, life.since) == (state, since), life.why
+    assert why in life.why
+
+
+def test_an_idle_shell_in_a_terminal_of_its_own_holds_up_nobody() -> None:
+    idle = replace(STILL, terminal=Since(NOW - 500, "bash"))
+    assert assess(idle, POLICY, NOW).state is LifeState.INPUT
+    for moves in (replace(idle, cpu=NOW - 1), replace(idle, io=NOW - 1), replace(idle, heard=NOW - 1)):
+        assert assess(moves, POLICY, NOW).state is LifeState.WORKING, moves
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {"cpu": 0.0},  # it computes, and prints nothing
+        {"io": 0.0},
+        {"files": 0.0},
+        {"tools": (Since(NOW, "Bash: make world"),)},  # perhaps it only sleeps
+        {"request": Flight(NOW)},
+    ],
+)
+def test_honest_silence_is_never_ended(moves: dict[str, object]) -> None:
+    """Forty-five minutes, and then a day, in which an agent prints nothing and something of it goes on."""
+    now = NOW
+    while now < NOW + 24 * HOUR:
+        now += 15.0
+        seen = {name: now if value == 0.0 else value for name, value in moves.items()}
+        facts = replace(STILL, heard=NOW, **seen)  # type: ignore[arg-type]
+        assert decide(assess(facts, POLICY, now), POLICY, now) is Action.LEAVE
+
+
+def test_silence_is_ended_at_its_limit_and_not_before() -> None:
+    quiet = replace(STILL, **dict.fromkeys(AGO, NOW))  # type: ignore[arg-type]
+    said = [decide(assess(quiet, POLICY, NOW + after), POLICY, NOW + after) for after in (61.0, HOUR - 1, HOUR)]
+    assert said == [Action.LEAVE, Action.LEAVE, Action.RESUME]
+    forever = POLICY.with_silence(None)
+    assert decide(assess(quiet, forever, NOW + 1000 * HOUR), forever, NOW + 1000 * HOUR) is Action.LEAVE
+
+
+def test_who_only_starts_slowly_is_not_ended() -> None:
+    slow = Facts(started=NOW, heard=None, cpu=NOW + HOUR, io=NOW)
+    life = assess(slow, POLICY, NOW + HOUR + 59)
+    assert (life.state, decide(life, POLICY, NOW + HOUR + 59)) == (LifeState.STARTING, Action.LEAVE)
+
+
+def test_where_nothing_but_its_output_can_be_seen_a_person_is_asked() -> None:
+    blind = Facts(started=NOW, dispatched=NOW)
+    life = assess(blind, POLICY, NOW + 2 * HOUR)
+    assert (life.signs, decide(life, POLICY, NOW + 2 * HOUR)) == (("no events",), Action.ASK)
+
+
+moments = st.none() | st.floats(0, NOW)
+things = st.none() | st.builds(Since, st.floats(0, NOW), st.text(max_size=5))
+facts_seen = st.builds(
+    Facts,
+    started=st.floats(0, NOW),
+    dispatched=moments,
+    heard=moments,
+    last=st.sampled_from(["", "tool_ended", "said"]),
+    tools=st.lists(st.builds(Since, st.floats(0, NOW)), max_size=2).map(tuple),
+    cpu=moments,
+    io=moments,
+    files=moments,
+    request=st.none() | st.builds(Flight, moments),
+    terminal=things,
+    leave=things,
+    person=things,
+    limited=things,
+    repeats=st.integers(0, 20),
+    repeated=things,
+    finished=moments,
+    keeper=st.booleans(),
+)
+policies = st.builds(
+    Policy,
+    st.dictionaries(
+        st.sampled_from(LifeState), st.builds(Rule, st.sampled_from(Action), st.sampled_from([0.0, 60.0, inf]))
+    ),
+    st.floats(0.1, HOUR),
+    st.integers(3, 20),
+)
+
+
+@given(facts_seen, policies, st.floats(NOW, NOW + 10 * HOUR))
+def test_nothing_is_ended_on_one_sign_alone(facts: Facts, policy: Policy, now: float) -> None:
+    life = assess(facts, policy, now)
+    if decide(life, policy, now) in (Action.RESUME, Action.END):
+        assert len(set(life.signs)) >= 2
+        assert now - life.since >= policy.rules[life.state].after
+
+
+@given(st.sampled_from(LifeState), st.lists(st.text(max_size=3), max_size=1), policies, st.floats(0, 1e9))
+def test_whatever_the_policy_one_sign_ends_nothing(
+    state: LifeState, signs: list[str], policy: Policy, now: float
+) -> None:
+    assert decide(Life(state, 0.0, "", tuple(signs)), policy, now) in (Action.LEAVE, Action.ASK)
+
+
+@pytest.mark.parametrize(
+    ("calls", "repeats"),
+    [
+        ("", 0),
+        ("a", 1),
+        ("aaa", 3),
+        ("baaa", 3),
+        ("aaab", 1),
+        ("abababab", 4),
+        ("xababab", 3),
+        ("abc", 1),
+        ("abcabc", 1),
+    ],
+)
+def test_calls_that_come_again_are_counted(calls: str, repeats: int) -> None:
+    habit = Habit()
+    for at, call in enumerate(calls):
+        habit = habit.after(call, float(at))
+    assert habit.repeats()[0] == repeats
+
+
+def test_a_loop_is_dated_from_its_first_call() -> None:
+    habit = Habit()
+    for at, call in enumerate("xyababab"):
+        habit = habit.after(call, float(at))
+    assert habit.repeats() == (3, 2.0)
