@@ -24,7 +24,7 @@ def demo(coder: str, models: bool, as_json: bool) -> None:
     """Run a handful of tasks in a scratch repository, and show what becomes of each; nothing is kept.
 
     The agent is a scripted program, and says so; the queue, the supervisor, its keepers and git are the real ones.
-    One of the agents lies.
+    One of the agents lies, and one waits at a prompt that nobody sees: the table tells them apart, with the reasons.
     """
     if models:
         if coder != "demonstration":
@@ -39,7 +39,7 @@ def _show_work(coder: str, as_json: bool) -> None:
 
     live = sys.stdout.isatty() and not as_json
     if not as_json:
-        talk("a scratch home and repository, a handful of tasks, two agents at a time …")
+        talk("a scratch home and repository, a handful of tasks, three agents at a time …")
     with screen(live) as refresh:
         shown = run(coder, _drawer(refresh) if live else lambda rows: None)
     if as_json:
@@ -70,9 +70,11 @@ def _summarize(shown: Shown) -> None:
     for line in shown.commits:
         click.echo(f"  {clean(line)}")
     done = sum(row.state.value == "done" for row in shown.tasks)
-    click.echo(f"\n{done} of {len(shown.tasks)} tasks are done, with commits that fleet found for itself.")
+    click.echo(f"\n{done} of {len(shown.tasks)} tasks are done, with commits that fleet found and checked for itself.")
     if shown.lie:
         click.echo(f"One agent said that it was done and was not believed: {clean(shown.lie)}.")
+    if shown.stuck:
+        click.echo(f"One agent waits for input, and would be left to you: {clean(shown.stuck)}.")
     talk('\nYour own:  fleet add "what is to be done"   then   fleet run')
 
 
