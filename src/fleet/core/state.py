@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fleet.core.liveness import Life, LifeState
 from fleet.core.talk import Felt, Mood
 from fleet.core.task import Status, Task, is_cancelled
-from fleet.core.work import Attempt, State, Verdict
+from fleet.core.work import Attempt, Hindrance, State, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _open(task: Task, last: Attempt | None) -> Told:
 
 def hindered(attempt: Attempt) -> str:
     """Why no model has answered in an attempt, with the last of what was seen; empty when one has, or nobody knows."""
-    if attempt.hindrance is None:
+    if attempt.hindrance is None or (attempt.hindrance is Hindrance.UNKNOWN and not attempt.seen):
         return ""
     seen = f", last seen: {attempt.seen}" if attempt.seen else ""
     return f"it did not begin ({attempt.hindrance}{seen})"

@@ -47,7 +47,7 @@ def hindered(attempt: Attempt, directory: Path, ended: keeper.Exit | None) -> At
     well = ended is not None and ended.code == 0 and attempt.error is None
     if (attempt.dispatched is not None and attempt.error is None) or (well and why is Hindrance.UNKNOWN):
         return attempt
-    return replace(attempt, hindrance=why, seen=clean(remains.error or tail(said), 400))
+    return replace(attempt, hindrance=why, seen="" if remains.error else clean(tail(said), 400))
 
 
 def _last(path: Path) -> list[str]:
