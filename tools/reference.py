@@ -109,7 +109,18 @@ def _parts(schema: Schema, order: Sequence[str]) -> list[str]:
     return [f"## {title}\n\n{part['description']}\n\n{_keys(schema, part)}" for title, part in sections]
 
 
-ORDER = ["project", "gateway", "nodes.NAME", "models.NAME", "agents.NAME", "limits", "workspace"]
+ORDER = [
+    "project",
+    "gateway",
+    "nodes.NAME",
+    "models.NAME",
+    "agents.NAME",
+    "limits",
+    "workspace",
+    "checks",
+    "scope",
+    "evidence",
+]
 SETTINGS_ORDER = ["limits", "liveness", "concurrent", "coders.NAME", "accounts.NAME"]
 
 

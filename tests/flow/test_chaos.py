@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Run
 
-PLAYED = ("honest-computing", "rate-limited", "lies-no-call", "forged-receipt", "hangs", "daemonises", "crashes")
+PLAYED = ("honest-computing", "rate-limited", "lies-no-call", "forged-receipt", "hangs", "daemonises", "edits-tests")
 
 
 @pytest.fixture

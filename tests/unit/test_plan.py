@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet.core.proof import Scope
 from fleet.core.task import NewTask, Spec
 from fleet.tracker import spec as specs
 from fleet.tracker.plan import MOST, NAMES, Circle, Plan, Planned, form_of, order, read
@@ -60,10 +61,12 @@ def test_everything_that_a_task_can_be_told_can_be_told_in_a_plan() -> None:
     wanted = set(specs.NAMES) - {"interactive"}
     assert wanted <= set(NAMES)
     said = {"cwd": "x", "coder": "x", "model": "x", "check": "x", "timeout": "3s", "attempts": "3", "output": "3MB"}
-    said |= {"account": "x", "silence": "20m", "tokens": "2M", "cost": "5", "place": "clone"}
+    said |= {"account": "x", "silence": "20m", "tokens": "2M", "cost": "5", "place": "clone", "kind": "research"}
+    said |= {"allow": "`src/**`, *.md", "deny": "`a, b`", "protected": "uv.lock", "files": "3", "deletions": "0"}
     assert set(said) == wanted, "text must become the value that task.json has: tracker.plan"
     (task,) = tasks(f"- [ ] All ({'; '.join(f'{name}: {value}' for name, value in said.items())})")
     assert None not in [getattr(task.spec, name) for name in wanted]
+    assert task.spec.scope == Scope(("src/**", "*.md"), ("a", "b"), 3, 0, ("uv.lock",))
 
 
 @pytest.mark.parametrize("mark", ["-", "*", "+", "1.", "12)"])

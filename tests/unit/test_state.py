@@ -25,7 +25,10 @@ def ended(verdict: Verdict, cause: str, ending: Ending = Ending.CRASHED) -> Atte
 
 
 AGAIN, GAVE_UP = ended(Verdict.RETRY, "boom"), ended(Verdict.FAILED, "boom; gave up")
-REFUSED, ACCEPTED = ended(Verdict.REFUSED, "red; gave up"), ended(Verdict.ACCEPTED, "1 commit", Ending.FINISHED)
+REFUSED, ACCEPTED = (
+    ended(Verdict.REFUSED, "red; gave up"),
+    ended(Verdict.ACCEPTED, "1 commit", Ending.FINISHED),
+)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,7 @@ REFUSED, ACCEPTED = ended(Verdict.REFUSED, "red; gave up"), ended(Verdict.ACCEPT
         (replace(BLOCKED, notes="QUESTION: which?"), None, State.BLOCKED, "QUESTION: which?"),
         (BLOCKED, ended(Verdict.ASKED, "which?", Ending.QUESTION), State.BLOCKED, "asks: which?"),
         (BLOCKED, GAVE_UP, State.FAILED, "boom; gave up"),
-        (BLOCKED, REFUSED, State.REFUSED, "red; gave up"),
+        (BLOCKED, REFUSED, State.REFUSED, "red; gave up; a person decides: fleet show t1, fleet retry t1"),
         (BLOCKED, AGAIN, State.BLOCKED, "set aside by hand"),
         (BLOCKED, replace(GAVE_UP, forgiven=True), State.BLOCKED, "set aside by hand"),
         (CLOSED, ACCEPTED, State.DONE, "1 commit"),

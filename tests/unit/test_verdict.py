@@ -86,7 +86,7 @@ def test_an_ending_means(facts: Facts, ending: Ending, verdict: Verdict, cause: 
 @pytest.mark.parametrize(
     ("facts", "verdict", "cause"),
     [
-        (Facts(EXITED, NOTHING), Verdict.FAILED, "the agent exited with 0 and changed nothing"),
+        (Facts(EXITED, NOTHING), Verdict.REFUSED, "the agent exited with 0 and changed nothing"),
         (Facts(EXITED, WORK, (RED,)), Verdict.REFUSED, "the check failed: exit 2"),
         (Facts(EXITED, WORK, error="no"), Verdict.FAILED, "the agent exited with 0 and reported a failure: no"),
         (Facts(Process("exited", code=1), WORK, (RED,)), Verdict.FAILED, "the agent exited with 1"),

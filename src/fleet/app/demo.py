@@ -65,7 +65,7 @@ class Shown:
         liars = [row for row in self.tasks if row.title == LIAR]
         return (
             {row.state for row in honest} == {State.DONE}
-            and {row.state for row in liars} <= {State.REFUSED, State.FAILED}
+            and {row.state for row in liars} <= {State.REFUSED}
             and all(waits(row) for row in self.tasks if row.title == STUCK)
         )
 

@@ -53,6 +53,22 @@ def workspace(kind: str, project: Path) -> dict[str, object]:
     return {key: value for key, value in found.items() if value}
 
 
+def checks(kind: str, project: Path) -> list[dict[str, object]]:
+    """What `checks:` could say: the tests that such a project usually has, and what git lacks for them."""
+    match kind:
+        case "rails":
+            return [{"run": "bundle exec rails test"}]
+        case "python":
+            return [{"run": ".venv/bin/python -m pytest -q", "needs": [".venv"]}]
+        case "go":
+            return [{"run": "go test ./..."}]
+        case "rust":
+            return [{"run": "cargo test --offline"}]
+        case "node" if "test" in _scripts(project / "package.json"):
+            return [{"run": "npm test", "needs": ["node_modules"]}]
+    return []
+
+
 def _commands(kind: str, project: Path) -> Iterator[str]:
     match kind:
         case "rails":

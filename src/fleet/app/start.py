@@ -138,7 +138,7 @@ def _starter(output: Path, force: bool, kind: str | None, old: Legacy | None) ->
     found = nodes.find(nodes.usual_places())
     chosen = nodes.pair(found)
     name = (old and old.name) or output.resolve().parent.name
-    text = render(name, chosen, workspace)
+    text = render(name, chosen, workspace, kinds.checks(kind, output.absolute().parent) if kind else ())
     read(text, output)  # a starter that does not validate is our bug, and must not be written
     own = files.own_dir(output.parent)
     files.write(own / SCHEMA, (json.dumps(json_schema(), indent=2) + "\n").encode())
@@ -169,7 +169,12 @@ def settings_of(path: Path) -> dict[str, object]:
     return said if isinstance(said, dict) else {}
 
 
-def render(project: str, chosen: nodes.Pair | None, workspace: Mapping[str, object] | None = None) -> str:
+def render(
+    project: str,
+    chosen: nodes.Pair | None,
+    workspace: Mapping[str, object] | None = None,
+    checks: Sequence[Mapping[str, object]] = (),
+) -> str:
     """The text of the starter; with a clear placeholder when no model was found."""
     head = f"# yaml-language-server: $schema={files.OWN}/{SCHEMA}\n"
     head += "# Which model on which machine each agent role thinks with.\n"
@@ -185,7 +190,18 @@ def render(project: str, chosen: nodes.Pair | None, workspace: Mapping[str, obje
     document = _document(project, chosen)
     if workspace:
         document["workspace"] = dict(workspace)
-    return head + dump_for_people(document)
+    return head + dump_for_people(document) + _suggested(checks)
+
+
+def _suggested(checks: Sequence[Mapping[str, object]]) -> str:
+    """Checks as comments: whether a project passes them is not known, and until it does they would refuse all work."""
+    if not checks:
+        return ""
+    said = dump_for_people({"checks": list(checks)}).splitlines()
+    head = (
+        "\n# What decides about every result, in a clean checkout of it. Take the # away if this is how it is tested:\n"
+    )
+    return head + "".join(f"#{line}\n" for line in said)
 
 
 def _document(project: str, chosen: nodes.Pair) -> dict[str, object]:

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet import keeper, tracker
+from fleet.app.demands import asked
 from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.app.limits import Allowed, allowed
 from fleet.config import runtime as settings
 from fleet.config.units import time_text
 from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.liveness import Life, LifeState
+from fleet.core.proof import Demands, Proof
 from fleet.core.state import Told, hindered, tell
 from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, Hindrance, State
@@ -75,6 +77,13 @@ class Row:
     life: Life | None = None  # what its agent does, of one that runs and is watched
     needs_you: bool = False
     hindrance: Hindrance | None = None  # why no model has answered in its last attempt
+    proof: Proof | None = None  # what the evidence says of its last attempt
+
+    @property
+    def shown_state(self) -> str:
+        """The state as people read it: work that nothing could check is never just done."""
+        unverified = self.state is State.DONE and self.proof is Proof.UNVERIFIED
+        return f"{self.state}, {Proof.UNVERIFIED}" if unverified else self.state.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,7 @@ class Shown:
     limits: tuple[Allowed, ...]
     history: tuple[Attempt, ...]
     comments: tuple[Comment, ...]
+    demands: Demands | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +188,8 @@ def show(desk: Desk, name: str) -> Shown:
     spec, problem = _spec(desk, task.id)
     comments = tuple(desk.tracker.comments(task.id))
     limits = tuple(allowed(desk.runtime, spec, row.coder, history, is_open=row.state is State.OPEN))
-    return Shown(row, task.description, task.notes, spec, problem, limits, history, comments)
+    demands = asked(desk.runtime, spec, history, is_open=row.state is State.OPEN)
+    return Shown(row, task.description, task.notes, spec, problem, limits, history, comments, demands)
 
 
 def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str = "") -> Row:
@@ -221,6 +232,7 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         life=life,
         needs_you=life is not None and seen.needs_you,
         hindrance=seen.hindrance,
+        proof=seen.proof,
     )
 
 

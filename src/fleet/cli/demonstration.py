@@ -69,13 +69,23 @@ def _summarize(shown: Shown) -> None:
     click.echo("\nThe repository now:")
     for line in shown.commits:
         click.echo(f"  {clean(line)}")
-    done = sum(row.state.value == "done" for row in shown.tasks)
-    click.echo(f"\n{done} of {len(shown.tasks)} tasks are done, with commits that fleet found and checked for itself.")
-    if shown.lie:
-        click.echo(f"One agent said that it was done and was not believed: {clean(shown.lie)}.")
-    if shown.stuck:
-        click.echo(f"One agent waits for input, and would be left to you: {clean(shown.stuck)}.")
+    click.echo("\nWhat fleet makes of it:")
+    for said in _verdicts(shown):
+        click.echo(f"  {clean(said, 500)}")
     talk('\nYour own:  fleet add "what is to be done"   then   fleet run')
+
+
+def _verdicts(shown: Shown) -> list[str]:
+    """One line for each kind of agent: whom it believes, whom it does not, and whom it leaves to a person."""
+    verified = [row.id for row in shown.tasks if row.proof is not None and row.proof.value == "verified"]
+    unverified = [row.id for row in shown.tasks if row.proof is not None and row.proof.value == "unverified"]
+    lines = {
+        "verified": f"{', '.join(verified)}: fleet found the work and ran its check itself" if verified else "",
+        "unverified": f"{', '.join(unverified)}: done, and nothing was given to check it with" if unverified else "",
+        "refused": f"it said that it was done, and was not believed: {shown.lie}" if shown.lie else "",
+        "waiting for input": f"{shown.stuck}; it would be left to you" if shown.stuck else "",
+    }
+    return [f"{verdict:17}  {said}" for verdict, said in lines.items() if said]
 
 
 def _show_models(as_json: bool) -> None:

@@ -23,7 +23,7 @@ def _own(is_own: Callable[[Row], bool]) -> Callable[[str, Row], str]:
 def _state(row: Row) -> str:
     """What its agent does, where that says more than the state of the task."""
     lives = row.life is not None and row.state.value == "working"
-    return row.life.state.value if row.life is not None and lives else row.state.value
+    return row.life.state.value if row.life is not None and lives else row.shown_state
 
 
 COLUMNS: list[Column[Row]] = [

@@ -39,6 +39,18 @@ MOST_TEXT = 10 * 1024 * 1024
     "--place", type=click.Choice(["inplace", "worktree", "clone"]), help="Where: here, or in a copy of its own."
 )
 @click.option("--check", metavar="CMD", help="A shell command that must exit 0 before the task counts as done.")
+@click.option("--kind", type=click.Choice(["work", "research"]), help="What it is to leave: a change, or an answer.")
+@click.option("--allow", metavar="GLOB", multiple=True, help="Only such paths may be touched. May be given again.")
+@click.option("--deny", metavar="GLOB", multiple=True, help="Such paths may not be touched. May be given again.")
+@click.option("--max-files", "files", type=click.IntRange(0), help="How many files may be changed.")
+@click.option("--deletions", type=click.IntRange(0), help="How many files may be deleted.  [default: 0]")
+@click.option(
+    "--allow-protected",
+    "protected",
+    metavar="GLOB",
+    multiple=True,
+    help="Of the protected paths (CI, settings of agents, lock files), such may be touched. May be given again.",
+)
 @click.option("--timeout", metavar="TIME", help="Wall time of one attempt, such as 30m.")
 @click.option("--attempts", type=click.IntRange(1, 100), help="How often it is tried.")
 @click.option("--output", metavar="SIZE", help="How much one attempt may print, such as 500MB.")
@@ -50,17 +62,22 @@ def add(
     title: str | None, file: str | None, form: str | None, dry_run: bool,
     description: str, priority: int, after: tuple[str, ...], cwd: Path | None, coder: str | None,
     model: str | None, account: str | None, check: str | None, timeout: str | None, attempts: int | None,
-    output: str | None, silence: str | None, tokens: str | None, cost: str | None, place: str | None, as_json: bool,
+    output: str | None, silence: str | None, tokens: str | None, cost: str | None, place: str | None,
+    kind: str | None, allow: tuple[str, ...], deny: tuple[str, ...], files: int | None, deletions: int | None,
+    protected: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Put one task in the queue, or all of a file. It is worked on where you are now, unless --cwd says otherwise."""
     from fleet.app.add import add as put
+    from fleet.core.proof import TaskKind
     from fleet.core.task import NewTask, Spec
 
     spec = Spec(
         cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=check,
         account=account, timeout=_seconds(timeout), attempts=attempts, output=_size(output),
         silence=_limit("silence", silence), tokens=_whole(_limit("tokens", tokens)), cost=_limit("cost", cost),
-        place=place,
+        place=place, kind=TaskKind(kind) if kind else None, files=files, deletions=deletions,
+        allow=_globs("--allow", allow), deny=_globs("--deny", deny),
+        protected=_globs("--allow-protected", protected),
     )  # fmt: skip
     if title is None or file is not None or form is not None or dry_run:
         from fleet.cli.plan import add_file
@@ -112,6 +129,16 @@ def _limit(name: str, text: str | None) -> float | None:
         return switchable(name, text)
     except ValueError as problem:
         raise BadConfig(f"--{name} {problem}") from problem
+
+
+def _globs(option: str, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
+    from fleet.core.globs import problem
+
+    for pattern in patterns:
+        wrong = problem(pattern)
+        if wrong is not None:
+            raise BadConfig(f"{option}: {clean(pattern, 80)!r} {wrong}")
+    return patterns or None
 
 
 def _whole(number: float | None) -> int | None:
@@ -196,12 +223,13 @@ def _print(shown: Shown) -> None:
     coder = row.coder + ("" if row.own_coder else "  (default)")
     model = (row.model or "the agent's own") + ("" if row.own_model else "  (default)")
     facts = [
-        ("id", row.id), ("title", row.title), ("state", row.state.value), ("cause", row.cause),
+        ("id", row.id), ("title", row.title), ("state", row.shown_state), ("cause", row.cause),
+        ("proof", _proof(shown)),
         ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
         ("account", (shown.spec.account if shown.spec else None) or ""),
         ("priority", str(row.priority)), ("place", _place(shown)), ("branch", row.branch or ""),
         ("waits for", ", ".join(row.waits_for)),
-        ("check", (shown.spec.check if shown.spec else None) or ""), *_limits(shown), ("notes", shown.notes),
+        *_demands(shown), *_limits(shown), ("notes", shown.notes),
     ]  # fmt: skip
     for name, value in facts:
         if value:
@@ -220,12 +248,26 @@ def _print(shown: Shown) -> None:
         click.echo(("\n" if attempt.number == 1 else "") + line + (f": {cause}" if cause else ""))
 
 
+def _proof(shown: Shown) -> str:
+    """What the evidence says of the last attempt, and why."""
+    last = shown.history[-1] if shown.history else None
+    return f"{last.proof}: {last.reason}" if last is not None and last.proof is not None else ""
+
+
 def _place(shown: Shown) -> str:
     """Which kind of place the last attempt had; before there is one, what the task itself asks for."""
     if shown.history:
         last = shown.history[-1]
         return f"{last.place} of {last.repository}" if last.repository else last.place.value
     return (shown.spec.place if shown.spec else None) or ""
+
+
+def _demands(shown: Shown) -> list[tuple[str, str]]:
+    from fleet.app.demands import described
+
+    if shown.demands is None:
+        return [("check", (shown.spec.check if shown.spec else None) or "")]
+    return list(described(shown.demands, shown.spec))
 
 
 def _limits(shown: Shown) -> list[tuple[str, str]]:

@@ -12,11 +12,13 @@ from fleet.config.schema import (
     AGENT_NAME,
     FOR_TASKS,
     AgentPart,
+    CheckPart,
     FleetFile,
     GatewayPart,
     LimitsPart,
     ModelPart,
     NodePart,
+    ScopePart,
     TasksFile,
     WorkspacePart,
     coder_name,
@@ -26,6 +28,7 @@ from fleet.config.shape import fill
 from fleet.config.units import dollars, seconds, silence, size, tokens
 from fleet.core import BadConfig, NotFound
 from fleet.core.fleet import Agent, Fleet, Gateway, Kind, Model, Node, ProjectLimits, Provider
+from fleet.core.proof import CheckSpec, ProjectDemands, Scope
 from fleet.core.text import clean, has_controls, nearest
 from fleet.core.workspace import Workspace
 from fleet.host import files, git
@@ -51,7 +54,7 @@ def load(path: FilePath) -> Loaded:
 
 def load_limits(path: FilePath) -> ProjectLimits | None:
     """The limits of a fleet.yaml, which may say nothing else: who only hands out tasks needs no nodes and models."""
-    alone = _alone(path, "limits")
+    alone = _alone(text_of(path), path, "limits")
     file = fill(TasksFile, alone) if alone.value else None
     if alone.problems:
         raise InvalidFleet(path, alone.problems)
@@ -60,11 +63,36 @@ def load_limits(path: FilePath) -> ProjectLimits | None:
 
 def load_workspace(path: FilePath) -> Workspace:
     """The workspace of a fleet.yaml, which may say nothing else; everything by default when it has none."""
-    alone = _alone(path, "workspace")
+    alone = _alone(text_of(path), path, "workspace")
     file = _tasks(alone, alone.value) if isinstance(alone.value, dict) else None
     if alone.problems:
         raise InvalidFleet(path, alone.problems)
     return (_workspace(file.workspace, path) if file else None) or Workspace()
+
+
+def read_demands(text: str, path: FilePath, source: str) -> ProjectDemands:
+    """What a fleet.yaml asks of every result; nothing when it says nothing of it."""
+    alone = _alone(text, path, "checks", "scope", "evidence")
+    file = fill(TasksFile, alone) if alone.value else None
+    if alone.problems:
+        raise InvalidFleet(path, alone.problems)
+    if file is None:
+        return ProjectDemands()
+    return ProjectDemands(
+        checks=tuple(_check(part, source) for part in file.checks),
+        scope=Scope() if file.scope is None else _scope(file.scope),
+        unverified=file.evidence.unverified if file.evidence else None,
+    )
+
+
+def _check(part: str | CheckPart, source: str) -> CheckSpec:
+    if isinstance(part, str):
+        return CheckSpec(part, source=source)
+    return CheckSpec(part.run, part.name, seconds(part.timeout), source, part.needs)
+
+
+def _scope(part: ScopePart) -> Scope:
+    return Scope(part.allow, part.deny, part.max_files, part.deletions, part.protected, part.on_breach)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +120,17 @@ def _tasks(document: Document, value: dict[str, object]) -> TasksFile | None:
     return fill(TasksFile, document)
 
 
-def _alone(path: FilePath, section: str) -> Document:
-    """One section of the file, with what is wrong there; what is wrong elsewhere is no concern of who asks for it."""
-    document = parse(text_of(path))
+def _alone(text: str, path: FilePath, *sections: str) -> Document:
+    """Sections of the file, with what is wrong there; what is wrong elsewhere is no concern of who asks for them."""
+    document = parse(text)
     if document.value is None and document.problems:
         raise InvalidFleet(path, document.problems)
-    part = document.value.get(section) if isinstance(document.value, dict) else None
-    if part is None:
+    whole = document.value if isinstance(document.value, dict) else {}
+    parts = {section: whole[section] for section in sections if whole.get(section) is not None}
+    if not parts:
         return Document()
-    wrong = [problem for problem in document.problems if problem.path[:1] == (section,)]
-    return Document({section: part}, document.places, wrong)
+    wrong = [problem for problem in document.problems if problem.path[:1] and problem.path[0] in parts]
+    return Document(parts, document.places, wrong)
 
 
 def text_of(path: FilePath) -> str:

@@ -33,6 +33,7 @@ from fleet.config.shape import fill
 from fleet.config.units import dollars, seconds, silence, size, tokens
 from fleet.core import BadConfig
 from fleet.core.liveness import LifeState, Policy, Rule
+from fleet.core.proof import Unverified
 from fleet.core.text import clean, nearest
 from fleet.core.work import Limits
 from fleet.host import files, plugins
@@ -64,6 +65,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     memory: int | None
     agent_memory: int
     agent_memory_max: int
+    unverified: Unverified
     accounts: Mapping[str, AccountSettings]
     coders: Mapping[str, CoderSettings]
     written: RuntimeFile
@@ -250,6 +252,7 @@ def _runtime(file: RuntimeFile) -> Runtime:
         memory=size(file.memory) or None,
         agent_memory=size(file.agent_memory),
         agent_memory_max=size(file.agent_memory_max),
+        unverified=file.unverified,
         accounts=file.accounts,
         coders=file.coders,
         written=file,

@@ -11,6 +11,7 @@ from msgspec import Meta, field
 from fleet.config.shape import Part
 from fleet.config.units import Attempts, Dollars, Duration, Pause, Room, Silence, Size, Tokens, Wait
 from fleet.core.liveness import REPEATS, Action
+from fleet.core.proof import Unverified
 from fleet.core.text import has_controls
 
 BUILT_IN = (
@@ -240,6 +241,10 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
     ask_wait: Annotated[
         Wait, _says("How long an agent that asks waits for the answer before it ends. 0s: it ends at once.")
     ] = "15m"
+    unverified: Annotated[
+        Unverified,
+        _says("What becomes of a task whose result nothing could check. close: it is done. ask: a person is asked."),
+    ] = Unverified.CLOSE
     limits: MachineLimits = MachineLimits()
     liveness: Liveness = Liveness()
     concurrent: Concurrent = Concurrent()

@@ -11,8 +11,9 @@ from msgspec import Meta, field
 
 from fleet.config.shape import Part
 from fleet.config.units import Attempts, Dollars, Duration, Silence, Size, Tokens
-from fleet.core import template
+from fleet.core import globs, template
 from fleet.core.fleet import Kind, Provider
+from fleet.core.proof import OnBreach, Unverified
 from fleet.core.text import has_controls
 from fleet.core.work import PlaceKind
 
@@ -180,6 +181,16 @@ def _command(text: str) -> str:
     return text
 
 
+def glob(text: str) -> str:
+    """A pattern of paths; ValueError with what is wrong with it."""
+    if has_controls(text):
+        raise ValueError("must be one line without control characters")
+    wrong = globs.problem(text)
+    if wrong is not None:
+        raise ValueError(wrong)
+    return text
+
+
 def _says(description: str) -> Meta:
     return Meta(description=description)
 
@@ -200,6 +211,8 @@ BranchPrefix = Annotated[str, Meta(max_length=100, extra={"check": _branch_prefi
 SessionPrefix = Annotated[str, Meta(max_length=40, extra={"check": _session_prefix})]
 Command = Annotated[str, Meta(max_length=20_000, extra={"check": _command})]
 Template = int | Annotated[str, Meta(max_length=5000, extra={"check": _template})]
+Glob = Annotated[str, Meta(max_length=500, extra={"check": glob})]
+Count = Annotated[int, Meta(ge=0, le=10**9)]
 Coder = Annotated[str, Meta(max_length=64, extra={"check": coder_name})]
 
 
@@ -317,11 +330,58 @@ class WorkspacePart(Part, frozen=True, kw_only=True):
     ] = None
 
 
+class CheckPart(Part, frozen=True, kw_only=True):
+    """A command that decides about a result: exit code 0 is for it, anything else against it."""
+
+    run: Annotated[Command, _says("The command, for /bin/sh, in a clean checkout of what would land.")]
+    name: Annotated[Line, _says("What it is called; without a name it is its command.")] = ""
+    timeout: Annotated[Duration, _says("How long it may take: seconds, or such as 10m.")] = 600.0
+    needs: Annotated[
+        tuple[Inside, ...],
+        _says("Paths that git ignores, such as .venv, lent to it from the project's own working tree."),
+    ] = ()
+
+
+Checks = Annotated[
+    tuple[Command | CheckPart, ...],
+    _says("Commands that decide about a result, one after the other; each alone, or with what else is said of it."),
+]
+
+
+class ScopePart(Part, frozen=True, kw_only=True):
+    """What a result may touch. Patterns are those of a .gitignore."""
+
+    allow: Annotated[tuple[Glob, ...], _says("Only these paths may be touched. None given: all of them.")] = ()
+    deny: Annotated[tuple[Glob, ...], _says("These may not, whatever else is said.")] = ()
+    max_files: Annotated[Count | None, _says("How many files may be changed.")] = None
+    deletions: Annotated[Count | None, _says("How many files may be deleted. 0 unless it is said.")] = None
+    protected: Annotated[
+        tuple[Glob, ...],
+        _says('Of the protected paths, those that may be touched after all, such as uv.lock; "*" is all of them.'),
+    ] = ()
+    on_breach: Annotated[
+        OnBreach | None,
+        _says("What becomes of an agent that is seen to touch what it may not. flag: it is said. end: it is ended."),
+    ] = None
+
+
+class EvidencePart(Part, frozen=True, kw_only=True):
+    """What is done with results."""
+
+    unverified: Annotated[
+        Unverified | None,
+        _says("What becomes of a task whose result nothing could check. close: it is done. ask: a person is asked."),
+    ] = None
+
+
 class TasksFile(Part, frozen=True, kw_only=True):
     """A fleet.yaml for tasks alone: it names no models."""
 
     limits: LimitsPart | None = None
     workspace: WorkspacePart | None = None
+    checks: Checks = ()
+    scope: ScopePart | None = None
+    evidence: EvidencePart | None = None
 
 
 FOR_TASKS = frozenset(TasksFile.__struct_fields__)
@@ -337,6 +397,9 @@ class FleetFile(Part, frozen=True, kw_only=True):
     agents: Annotated[dict[str, AgentPart], _says("Roles and the models they think with, by name.")]
     limits: LimitsPart | None = None
     workspace: WorkspacePart | None = None
+    checks: Checks = ()
+    scope: ScopePart | None = None
+    evidence: EvidencePart | None = None
 
 
 def json_schema() -> dict[str, Any]:

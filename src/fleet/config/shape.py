@@ -65,7 +65,7 @@ def _value(kind: Any, value: object, path: Path, document: Document) -> object:
     """One value of any type that the schema uses."""
     if value is None and _allows_none(kind):
         return None
-    kind = bare(kind)
+    kind = _member(bare(kind), value)
     if isinstance(kind, type) and issubclass(kind, Part):
         return _part(kind, value, path, document)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
@@ -84,6 +84,15 @@ def bare(kind: Any) -> Any:
         members = [member for member in typing.get_args(inner) if member is not type(None)]
         return bare(members[0]) if len(members) == 1 else inner
     return kind if inner in (int, float, str) else inner
+
+
+def _member(kind: Any, value: object) -> Any:
+    """Of text or a part, what the value is meant to be: a part when it is a mapping."""
+    members = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, UnionType) else ()
+    parts = [member for member in members if isinstance(member, type) and issubclass(member, Part)]
+    if not parts:
+        return kind
+    return parts[0] if isinstance(value, dict) else next(member for member in members if member is not parts[0])
 
 
 def unannotated(kind: Any) -> Any:

@@ -28,15 +28,23 @@ class Unverified(StrEnum):
     ASK = "ask"
 
 
+class OnBreach(StrEnum):
+    """What becomes of an agent that is seen to touch what it may not, while it works."""
+
+    FLAG = "flag"  # it is said at once, and judged at the end
+    END = "end"
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a result may touch. Globs are git's: `**` crosses directories. None is no limit, or what is inherited."""
+    """What a result may touch. Globs are those of a .gitignore. None is no limit, or what is inherited."""
 
     allow: tuple[str, ...] = ()  # only these; nothing given is everything
     deny: tuple[str, ...] = ()
     files: int | None = None  # changed at the most
     deletions: int | None = None  # 0 unless it is said
     protected: tuple[str, ...] = ()  # of the protected paths, those that may be changed
+    on_breach: OnBreach | None = None  # flag unless it is said
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +54,17 @@ class CheckSpec:
     run: str  # for /bin/sh, in a clean checkout of what would land
     name: str = ""
     timeout: float = 600.0
-    source: str = "task"  # or: fleet.yaml at COMMIT; fleet.yaml outside the place
+    source: str = "task"  # or: fleet.yaml at COMMIT; fleet.yaml, as it stands outside the place
     needs: tuple[str, ...] = ()  # paths, ignored by git, that it is lent from the project's own working tree
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectDemands:
+    """What a project's fleet.yaml asks of every result. None is what is inherited."""
+
+    checks: tuple[CheckSpec, ...] = ()
+    scope: Scope = field(default_factory=Scope)
+    unverified: Unverified | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +104,7 @@ class Change:
     old_path: str | None = None  # of what was renamed
     old_mode: str | None = None  # as git writes it, 100644; None where there was nothing
     mode: str | None = None
+    target: str | None = None  # where a symbolic link leads, as it is written in it; None: no link, or not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +112,7 @@ class Breach:
     """A change that is outside what the result may touch, and the sentence that says so."""
 
     path: str  # empty: of the change as a whole
-    rule: str  # allow, deny, files, deletions, protected
+    rule: str  # allow, deny, files, deletions, protected, symlink
     reason: str
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fleet.core.errors import BadConfig
+from fleet.core.proof import Scope, TaskKind
 from fleet.core.text import clean
 
 TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\.[0-9]{1,6}){0,8}\Z")
@@ -75,6 +76,17 @@ class Spec:
     cost: float | None = None
     place: str | None = None
     interactive: bool | None = None  # a person began it in a terminal: no supervisor hands it out
+    kind: TaskKind | None = None
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] | None = None
+    files: int | None = None
+    deletions: int | None = None
+    protected: tuple[str, ...] | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What its result may touch, as far as the task itself says."""
+        return Scope(self.allow or (), self.deny or (), self.files, self.deletions, self.protected or ())
 
 
 CANCELLED = "cancelled"

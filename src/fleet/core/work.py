@@ -237,7 +237,9 @@ class Attempt:
     batch: str = ""  # started together with others of this name
     demands: Demands | None = None  # what is asked of its result, as it stood before the agent ran
     began_tree: str | None = None  # the git tree that it found, with what was not committed
+    base_tree: str | None = None  # the one that its result is compared with: what the first attempt in this place found
     proof: Proof | None = None  # what the evidence says of its work
+    reason: str = ""  # for that, in one sentence
     nonce: str = ""  # known to its agent alone: an event that carries it comes from the agent that was started
     dispatched: float | None = None  # when the first event came that proves that the agent is the one and is at work
     life: Life | None = None  # what it does, as it was last seen

@@ -38,23 +38,36 @@ class Result:
     artifacts: list[str] | None
     gone: list[str] = field(default_factory=list)  # files, or changes that were not committed, that are no more
     shared: list[str] = field(default_factory=list)  # attempts in the same directory at the same time
-    base_tree: str | None = None  # what the attempt found, with what was not committed
+    base_tree: str | None = None  # what was found, with what was not committed, before the first attempt in this place
     tree: str | None = None  # what it left: this is what is checked, and what may land
-    landing: str | None = (
-        None  # the commit with that tree, kept under refs/fleet/attempts/; what is written later does not count
-    )
+    # The commit with that tree, kept under refs/fleet/attempts/: what is written later does not count.
+    landing: str | None = None
     breaches: list[Breach] = field(default_factory=list)
+    totals: dict[str, int] = field(default_factory=dict)  # of all changes, however many of them are listed
+    check_files: list[str] = field(default_factory=list)  # of the checks' own files, those that differ and may
+    problem: str | None = None  # why no tree could be taken of what it left
 
     @property
     def effect(self) -> bool | None:
         """Whether anything was done; None when it cannot be known. A head that was there and cannot be found any more
         is not work.
         """
+        if self.problem is not None:
+            return None
         if self.base is not None and self.head is None:
             return False
         if self.head != self.base or self.uncommitted or self.gone or set(self.artifacts or ()) - NO_RESULT:
             return True
         return None if self.uncommitted is None or self.artifacts is None else False
+
+    @property
+    def is_changed(self) -> bool | None:
+        """Whether anything would land, or stands in a directory without git; None when it cannot be known."""
+        if self.tree is not None:
+            return self.tree != self.base_tree
+        if self.head != self.base or self.uncommitted or self.gone:
+            return True
+        return None if self.uncommitted is None else False
 
 
 @dataclass(frozen=True, slots=True)

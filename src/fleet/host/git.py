@@ -22,6 +22,7 @@ from fleet.host.run import run
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 SECONDS = 60.0
 SYMREFS = 5
+LINK = "120000"
 PREFIX = "fleet-git-"
 LONG_AGO = 3600.0
 LARGEST_INDEX = 1024**3
@@ -116,6 +117,15 @@ class Mirror:
         """Each file that differs between base and tip: path, lines added, lines removed."""
         text = self._ask("diff", "-z", "--numstat", "--no-renames", base or EMPTY_TREE, tip, "--") or ""
         return [_numbers(entry) for entry in text.split("\0") if entry.count("\t") >= 2]
+
+    def blob(self, commit: str, path: str, limit: int) -> bytes | None:
+        """A file of a commit; None when there is none, or a link or something else, or when it is larger."""
+        said = (self._ask("ls-tree", "-z", "-l", "--full-tree", commit, "--", f":(literal){path}") or "").rstrip("\0")
+        mode, kind, name, size = (said.partition("\t")[0].split() or ("", "", "", ""))[:4]
+        if kind != "blob" or mode == LINK or int(size) > limit:
+            return None
+        found = self._ask("cat-file", "blob", name)
+        return None if found is None else found.encode(errors="surrogateescape")
 
     def dirty(self, tip: str | None) -> list[str] | None:
         """Paths in the working tree that differ from what is committed; None when git could not say."""

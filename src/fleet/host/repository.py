@@ -13,7 +13,7 @@ import shutil
 import stat
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -34,7 +34,20 @@ QUIET = (
 )  # fmt: skip
 # Variables of git's that say how it is reached and set up; every other one would lead it to another repository.
 KEPT = re.compile(r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH|SSH.*|LFS.*|TERMINAL_PROMPT|AUTHOR.*|COMMITTER.*)\Z")
+MARKED = re.compile(rb"(?:\A|\0)([^H\0] [^\0]+)")  # what `ls-files -v` says of a path, but for "as the index has it"
 RAW = b"* -text -filter -ident -working-tree-encoding -eol !crlf\n"  # a file is its bytes
+# An agent may have written what git keeps beside the objects to be faster, so none of that is believed.
+CONFIG = b"""\
+[core]
+\trepositoryformatversion = 0
+\tbare = true
+\tcommitGraph = false
+\tmultiPackIndex = false
+\tfsyncMethod = batch
+\tprotectNTFS = false
+\tprotectHFS = false
+"""
+GIT_LIKE = re.compile(rb"(^|/)\.git(/|\Z)", re.IGNORECASE)  # no tree of git's may have such a path
 _locks: ContextVar[tuple[int, ...]] = ContextVar("locks", default=())
 FULL = ("No space left on device", "Disk quota exceeded")
 
@@ -138,21 +151,23 @@ def branch_of(own: Path) -> str:
 
 
 @contextmanager
-def workshop(found: Repository, *objects: Path) -> Iterator[Workshop]:
-    """A bare repository of ours beside a working tree of an agent's, which borrows objects and copies the index."""
+def workshop(found: Repository, *objects: Path, write_to: Path | None = None) -> Iterator[Workshop]:
+    """A bare repository of ours beside a working tree of an agent's, which borrows objects and copies the index.
+
+    What is made there goes with it, unless it is written to the objects of another repository.
+    """
     with TemporaryDirectory(prefix=PREFIX) as made:
         at = Path(made)
         for directory in (at / "objects/info", at / "refs", at / "info"):
             files.private_dir(directory)
-        config = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
-        files.write(at / "config", config)
+        files.write(at / "config", CONFIG)
         borrowed = dict.fromkeys((found.common / "objects", *objects))
         files.write(at / "objects/info/alternates", b"".join(os.fsencode(one) + b"\n" for one in borrowed))
         files.write(at / "info/attributes", RAW)
         files.write(at / "HEAD", b"ref: refs/heads/none\n")
         _copy(found.own, at)
         git.copy_exclude(found.common, at)
-        yield Workshop(found.top, at)
+        yield Workshop(found.top, at, write_to)
 
 
 def _copy(own: Path, at: Path) -> None:
@@ -167,30 +182,91 @@ def _copy(own: Path, at: Path) -> None:
 class Workshop:
     """Questions about a working tree, none of which can run anything that stands in it."""
 
-    def __init__(self, top: Path, at: Path) -> None:
+    def __init__(self, top: Path, at: Path, write_to: Path | None = None) -> None:
         self.top = top
         self.at = at
+        self._env = SURE | {"PATH": os.environ.get("PATH", os.defpath), "GIT_COMMON_DIR": str(at)}
+        if write_to is not None:
+            borrowed = (at / "objects/info/alternates").read_bytes().splitlines()
+            self._env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(_listed(os.fsdecode(one)) for one in borrowed)
+            self._env["GIT_OBJECT_DIRECTORY"] = str(write_to)
 
-    def ask(self, *args: str, stdin: bytes = b"", tree: bool = False) -> Ran:
-        env = SURE | {"PATH": os.environ.get("PATH", os.defpath), "GIT_COMMON_DIR": str(self.at)}
-        where = (f"--work-tree={self.top}", "-c", "core.bare=false") if tree else ()
+    def ask(self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None) -> Ran:
+        """Run git here; with `tree` it sees the working tree, or another one."""
+        top = at or self.top
+        where = (f"--work-tree={top}", "-c", "core.bare=false") if tree else ()
         argv = ["git", "--no-pager", *NOTHING_RUNS, "-c", "core.sparseCheckout=true", "-c", "core.quotePath=false",
                 f"--git-dir={self.at}", *where, *args]  # fmt: skip
-        return run(argv, cwd=self.top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin, keep=_locks.get())
+        return run(argv, cwd=top if tree else self.at, env=self._env, timeout=SECONDS, stdin=stdin, keep=_locks.get())
+
+    def do(self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None, what: str = "") -> bytes:
+        """What git prints; a refusal is an error that says what was wanted."""
+        done = self.ask(*args, stdin=stdin, tree=tree, at=at)
+        if done.code:
+            raise refused(done, what or f"{self.top} cannot be read")
+        return done.out
 
     def entries(self, *, ignored: bool = False) -> list[Entry]:
         """Every path that the index knows, and every other one; ignored ones only when they are asked for."""
+        return _entries(self._listed(ignored).split(b"\0"), os.fsencode(self.top))
+
+    def changed(self) -> list[Entry]:
+        """What is not as the index has it, and every repository inside; ignored paths are left out."""
+        out = self._listed(ignored=False)
+        lines = MARKED.findall(out) + [line for line in out.split(b"\0") if line.startswith(b"H 160000 ")]
+        found = _entries(lines, os.fsencode(self.top))
+        return [one for one in found if one.changed or one.is_repository]
+
+    def _listed(self, ignored: bool) -> bytes:
         hidden = () if ignored else ("--exclude-standard",)
-        done = self.ask("ls-files", "-z", "-v", "-s", "-c", "-o", "-m", "-d", *hidden, tree=True)
-        if done.code:
-            raise refused(done, f"{self.top} cannot be read")
-        return _entries(done.out, os.fsencode(self.top))
+        return self.do("ls-files", "-z", "-v", "-s", "-c", "-o", "-m", "-d", *hidden, tree=True)
+
+    def take_in(self, changed: Sequence[Entry]) -> None:
+        """Add what changed to our copy of the index: files and links; of a repository inside, the commit that it stands
+        on. What is something else by now, such as a pipe, is gone; what git could never have is left out.
+        """
+        plain, info = [], []
+        for one in changed:
+            at = self.top / os.fsdecode(one.path.rstrip(b"/"))
+            if GIT_LIKE.search(one.path):
+                continue
+            if one.is_repository and at.is_dir():
+                info += self._linked(one, at)
+            elif _is_kept(at):
+                plain.append(one.path)
+            elif one.is_tracked:
+                info.append(b"0 %s\t%s\0" % (b"0" * len(one.blob), one.path))
+        if info:
+            self.do("update-index", "-z", "--index-info", stdin=b"".join(info), tree=True)
+        if plain:
+            stdin = b"\0".join([*sorted(set(plain)), b""])
+            self.do("update-index", "--add", "--replace", "-z", "--stdin", stdin=stdin, tree=True)
+
+    def _linked(self, one: Entry, at: Path) -> list[bytes]:
+        found = git.find(at)
+        commit = git.head(found).commit if found is not None and found.top == at else None
+        return [b"160000 %s 0\t%s\0" % (commit.encode(), one.path.rstrip(b"/"))] if commit is not None else []
 
 
-def _entries(out: bytes, top: bytes) -> list[Entry]:
+def _is_kept(path: Path) -> bool:
+    """Whether git can have what stands there."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def _listed(path: str) -> str:
+    """A path as one of several in a variable."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"' if set(path) & set(':"\\') else path
+
+
+def _entries(lines: Iterable[bytes], top: bytes) -> list[Entry]:
     """What `git ls-files -v -s -c -o -m -d` says; a path that changed is there twice."""
     found: dict[tuple[bytes, int], Entry] = {}
-    for line in out.split(b"\0"):
+    for line in lines:
         tag, rest = line[:1], line[2:]
         if tag in (b"?", b""):
             if rest:

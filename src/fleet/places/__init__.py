@@ -6,6 +6,7 @@ from fleet.places.base import Condition, Place
 from fleet.places.clone import collect
 from fleet.places.condition import condition, conditions, size
 from fleet.places.difference import difference
+from fleet.places.ground import Ground, bring, ground
 from fleet.places.inplace import prepare
 from fleet.places.make import make, must_be_free
 from fleet.places.paths import PLACES, Project, check_branch, path_for, project, root_for
@@ -14,8 +15,9 @@ from fleet.places.remove import Left, finish, leftovers, remove
 
 __all__ = [
     "PLACES",
-    "Condition", "Left", "Place", "PlaceKind", "Project", "check_branch", "collect", "condition", "conditions",
-    "difference", "finish", "known", "leftovers", "make",
+    "Condition", "Ground", "Left", "Place", "PlaceKind", "Project", "bring", "check_branch",
+    "collect", "condition", "conditions",
+    "difference", "finish", "ground", "known", "leftovers", "make",
     "must_be_free", "path_for", "prepare", "project", "record", "remove",
     "root_for", "salvage", "size",
 ]  # fmt: skip

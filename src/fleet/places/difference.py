@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.host import git, repository
-from fleet.host.repository import Entry
 from fleet.places.base import Place
 from fleet.places.paths import Project
 from fleet.places.salvage.find import is_as_given
@@ -33,29 +31,11 @@ def difference(place: Place, *, stat: bool = False) -> Difference:
     if found is None or place.base is None:
         raise FleetError(f"{clean(str(place.path))} is in no git repository, so there is nothing to compare with")
     with repository.workshop(found) as shop:
-        changed = [one for one in shop.entries() if one.changed or one.is_repository]
-        _take_in(shop, changed)
+        changed = shop.changed()
+        shop.take_in(changed)
         text, files = _shown(shop, stat, "--cached", place.base, tree=True)
     inside = (one.path.rstrip(b"/") for one in changed if one.is_repository and not is_as_given(place.path, one))
     return Difference(text, files, tuple(os.fsdecode(path) for path in sorted(set(inside))))
-
-
-def _take_in(shop: repository.Workshop, changed: Sequence[Entry]) -> None:
-    """Add what changed to our copy of the index; of a repository inside, the commit that it stands on."""
-    plain = sorted({one.path for one in changed if not one.is_repository})
-    links = []
-    for one in changed:
-        found = git.find(shop.top / os.fsdecode(one.path)) if one.is_repository else None
-        commit = git.head(found).commit if found is not None and found.top != shop.top else None
-        if commit is not None:
-            links.append(b"160000 %s 0\t%s\0" % (commit.encode(), one.path.rstrip(b"/")))
-    for args, stdin in (
-        (("--add", "--remove", "-z", "--stdin"), b"\0".join([*plain, b""])),
-        (("-z", "--index-info"), b"".join(links)),
-    ):
-        done = shop.ask("update-index", *args, stdin=stdin, tree=True)
-        if done.code:
-            raise repository.refused(done, f"{shop.top} cannot be read")
 
 
 def branch_difference(project: Project, base: str, tip: str, *, stat: bool = False) -> Difference:

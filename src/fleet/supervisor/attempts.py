@@ -73,8 +73,8 @@ class Attempts:
         await self._change(name, lambda attempt: self._look(attempt))
         attempt = await self._load(name)
         checked = await check(self._house, attempt, self._keep)
-        if checked is not None:
-            await aside(add_checks, self._house, attempt, [checked])
+        if checked:
+            await aside(add_checks, self._house, attempt, checked)
 
     async def broke(self, name: str, problem: str) -> None:
         """A bug of ours, or a machine that failed us: the attempt is over, the task is not."""
@@ -166,10 +166,12 @@ class Attempts:
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told
                 tell(self._house, attempt)
         if receipt is not None:
-            publish(self._house, replace(receipt, attempt=attempt))
+            said = attempt.reason or attempt.cause
+            publish(self._house, replace(receipt, attempt=attempt, verdict=attempt.proof, reason=said))
         else:
             release(self._house, attempt)
         facts: dict[str, Any] = {"ending": attempt.ending, "verdict": attempt.verdict, "cause": attempt.cause}
+        facts |= {"proof": attempt.proof} if attempt.proof else {}
         note(self._house, attempt, "settled", **facts)
         again = attempt.retry_after or None
         self._house.log.say("settled", task=attempt.task, attempt=attempt.id, retry_after=again, **facts)

@@ -13,14 +13,16 @@ from fleet.core.errors import is_passing
 from fleet.core.task import Status
 from fleet.core.work import Attempt, Ending
 from fleet.evidence.receipt import save
-from fleet.evidence.snapshot import look
+from fleet.evidence.snapshot import Snapshot, look, walk
 from fleet.host import files
 from fleet.questions import remarks
 from fleet.supervisor import asked
+from fleet.supervisor.demands import demands
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import context_limit, overspent, spent
 from fleet.supervisor.place import Placed, Slow, furnished, settle_in
 from fleet.supervisor.start import start
+from fleet.supervisor.trees import found_by
 
 
 def prepare(house: House, attempt: Attempt, *, at_leisure: bool) -> tuple[Attempt, keeper.Start | None]:
@@ -53,20 +55,22 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     artifacts = files.private_dir(house.artifacts(attempt.task))
     directory = files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
     variables = _furnish(house, attempt, placed, at_leisure)
-    before = look(placed.cwd, artifacts)
+    stands = replace(attempt, cwd=str(placed.cwd), place=place.kind, repository=str(place.repository or ""))
+    began = found_by(stands, house.earlier(attempt))
+    if began.began_tree is None:
+        before = look(placed.cwd, artifacts)
+        began = replace(began, began_at=before.head)
+    else:
+        before = Snapshot(began.began_at, None, walk(artifacts))
     save(directory / "before.json", before)
     told = house.ledger.context(attempt.coder, attempt.model)
     own = house.runtime.coders.get(attempt.coder)
     said = own.context_limit if own else None
     context = context_limit(told, said or context_of(coder, attempt.model), declared=said is not None)
     prepared = replace(
-        attempt,
-        cwd=str(placed.cwd),
+        began,
         branch=now.branch or place.branch,
         base=now.base,
-        began_at=before.head,
-        place=place.kind,
-        repository=str(place.repository or ""),
         variables=variables,
         limits=resolved.limits,
         origins={name: origin.value for name, origin in resolved.origins.items()},
@@ -75,6 +79,7 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
         asked_before=asked.how_many(house, attempt.task),
         remarks=remarks.last(house.home, attempt.task),
         spec=spec,
+        demands=demands(house, attempt, spec, place.kind, now.base),
     )
     used_up = overspent(prepared, spent(house.earlier(attempt)))
     if used_up is not None:

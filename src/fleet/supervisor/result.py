@@ -10,12 +10,13 @@ from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.core.work import Attempt, Ending, PlaceKind
 from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_receipt, load_snapshot, save
-from fleet.evidence.snapshot import Snapshot, look
+from fleet.evidence.snapshot import Snapshot, look, walk
 from fleet.host import files
 from fleet.keeper import Cause
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import named
 from fleet.supervisor.place import place_of
+from fleet.supervisor.trees import left_by
 
 TAIL = 2000
 
@@ -36,8 +37,10 @@ def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
     """What the agent left in its place."""
     seen = load_snapshot(house.attempt_directory(attempt) / "before.json") or Snapshot(None, None, None)
     before = replace(seen, head=_began_at(attempt))  # the ledger's word, since an agent can write to the directory
-    cwd = Path(attempt.cwd)
-    return replace(examine(cwd, before, look(cwd, house.artifacts(attempt.task))), shared=neighbours)
+    cwd, artifacts = Path(attempt.cwd), house.artifacts(attempt.task)
+    if attempt.began_tree is None:
+        return replace(examine(cwd, before, look(cwd, artifacts)), shared=neighbours)
+    return replace(left_by(attempt, before.artifacts, walk(artifacts)), shared=neighbours)
 
 
 def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:

@@ -16,6 +16,7 @@ from fleet.places import ports
 from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.house import House
+from fleet.supervisor.trees import demands_of
 from fleet.supervisor.verdict import Facts, judge
 
 STDERR = 1024 * 1024
@@ -41,6 +42,8 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
             limited_before=ledger.limited(earlier),
             attempts=(attempt.limits or house.runtime.limits).attempts,
             backoff=house.runtime.backoff,
+            demands=demands_of(attempt),
+            calls=receipt.heard.calls if receipt else None,
         )
     )
     return replace(
@@ -50,6 +53,8 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
         cause=judged.cause,
         retry_after=judged.retry_after,
         ended=attempt.ended or house.now(),
+        proof=judged.proof,
+        reason=judged.reason,
     )
 
 

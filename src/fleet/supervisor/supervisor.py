@@ -22,6 +22,7 @@ from fleet.supervisor.choice import choose, where
 from fleet.supervisor.heard import watch
 from fleet.supervisor.house import House
 from fleet.supervisor.rules import rules
+from fleet.supervisor.verify import clear
 
 LOOK_EVERY = {"local": 5.0, "beads": 15.0}  # people ring when they add something; bd takes a second a call
 LOOK_SECONDS = 2.0
@@ -105,6 +106,7 @@ class Supervisor:
         unfinished = await engine.unfinished()
         found = [await aside(self._house.ledger.get, name) for name in unfinished - unsettled.keys()]
         given_up = await engine.gave_up() & unsettled.keys()
+        await aside(clear, self._house, unsettled.keys())
         for attempt in [*unsettled.values(), *found]:
             if attempt.id not in self._carried:  # else it came to its end while we asked
                 self._running[attempt.id] = attempt

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from fleet.core.proof import Demands, Proof, TaskKind, Unverified
 from fleet.core.work import Ending, Verdict
-from fleet.evidence.receipt import Check, Process, Result
+from fleet.evidence.receipt import NO_RESULT, Check, Process, Result
 
 LONGEST_WAIT = 600.0
 MOST_LOST = 20
@@ -14,7 +15,12 @@ UNFINISHED = (
     Ending.TURNED_AWAY,
 )  # fmt: skip
 REFUSED_PAUSE = 60.0
+NOTES_ONLY = "it left notes and no change, which is enough only where an answer is asked for (kind: research)"
+UNCHECKED = "nothing was given to check it with: fleet add --check CMD, or `checks:` in fleet.yaml"
 LIMITED_PAUSE = 5.0  # beside the reset that was told, which may be wrong
+
+
+NOTHING_ASKED = Demands()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,8 @@ class Facts:
     limited_before: int = 0  # attempts in a row that a limit ended before a model had answered
     attempts: int = 3
     backoff: float = 10.0
+    demands: Demands = NOTHING_ASKED
+    calls: int | None = None  # of tools; None: this coder does not report them
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,8 @@ class Judged:
     verdict: Verdict
     cause: str
     retry_after: float = 0.0
+    proof: Proof | None = None  # of an attempt that came to its own end
+    reason: str = ""  # for that, in one sentence
 
 
 def judge(facts: Facts) -> Judged:
@@ -62,10 +72,65 @@ def judge(facts: Facts) -> Judged:
             return _nobodys_fault(facts, ending, cause)
         case Ending.NOT_STARTED | Ending.TOKENS | Ending.COST:
             return Judged(ending, Verdict.FAILED, cause)
-        case Ending.FINISHED if all(check.passed for check in facts.checks):
-            return Judged(ending, Verdict.ACCEPTED, cause)
+        case Ending.FINISHED:
+            return _finished(facts, cause)
         case _:
             return _failed(facts, ending, cause)
+
+
+def _finished(facts: Facts, cause: str) -> Judged:
+    """What is verified closes the task, and so does what nothing could check, unless a person is to be asked."""
+    proof, reason = prove(facts)
+    match proof:
+        case Proof.REFUSED:
+            judged = _failed(facts, Ending.FINISHED, reason)
+        case Proof.UNVERIFIED if facts.demands.unverified is Unverified.ASK:
+            judged = Judged(Ending.FINISHED, Verdict.ASKED, f"{cause}, and {reason}")
+        case _:
+            judged = Judged(Ending.FINISHED, Verdict.ACCEPTED, cause)
+    return replace(judged, proof=proof, reason=reason)
+
+
+def prove(facts: Facts) -> tuple[Proof, str]:
+    """What the evidence says of the work of an attempt that came to its own end, and why in one sentence."""
+    against = _against(facts)
+    if against is not None:
+        return Proof.REFUSED, against
+    if not facts.checks:
+        return Proof.UNVERIFIED, UNCHECKED
+    return Proof.VERIFIED, f"{_several(len(facts.checks), 'check')} passed"
+
+
+def _against(facts: Facts) -> str | None:
+    """The first thing that speaks against the work."""
+    result = facts.result
+    if result is not None and result.problem is not None:
+        return f"what it left cannot be taken: {result.problem}"
+    if result is not None and result.breaches:
+        more = len(result.breaches) - 1
+        return result.breaches[0].reason + (f", and {more} more" if more else "")
+    return _idle(facts) or _failing(facts)
+
+
+def _idle(facts: Facts) -> str | None:
+    """Why what was done is no work. Whoever is asked for an answer may leave notes alone."""
+    if facts.demands.kind is TaskKind.RESEARCH:
+        return None
+    if facts.result is not None and facts.result.is_changed is False:
+        return NOTES_ONLY if set(facts.result.artifacts or ()) - NO_RESULT else "what it left is what it found"
+    return "it called no tool, so what it says it did was not done by it" if facts.calls == 0 else None
+
+
+def _failing(facts: Facts) -> str | None:
+    for check in facts.checks:
+        if not check.passed:
+            name = f" {check.name}" if check.name else ""
+            return f"the check{name} failed{_how(check)}: {check.cause}"
+    return "its checks were not run" if facts.demands.checks and not facts.checks else None
+
+
+def _how(check: Check) -> str:
+    return " with its own files as they were before" if "as they were" in check.where else ""
 
 
 def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
@@ -84,11 +149,12 @@ def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
 
 def _failed(facts: Facts, ending: Ending, cause: str) -> Judged:
     """Try again after a while, or give up; work that its check does not accept is refused."""
+    idle = (Proof.REFUSED, cause) if ending is Ending.NO_EFFECT else (None, "")
     if facts.failures + 1 < facts.attempts:
-        return Judged(ending, Verdict.RETRY, cause, wait(facts.failures, facts.backoff))
+        return Judged(ending, Verdict.RETRY, cause, wait(facts.failures, facts.backoff), *idle)
     tried = f"{facts.attempts} attempts" if facts.attempts > 1 else "1 attempt"
-    verdict = Verdict.REFUSED if ending is Ending.FINISHED else Verdict.FAILED
-    return Judged(ending, verdict, f"{cause}; gave up after {tried}")
+    verdict = Verdict.REFUSED if ending in (Ending.FINISHED, Ending.NO_EFFECT) else Verdict.FAILED
+    return Judged(ending, verdict, f"{cause}; gave up after {tried}", 0.0, *idle)
 
 
 def ended(facts: Facts) -> tuple[Ending, str]:
@@ -115,8 +181,6 @@ def _exited(facts: Facts) -> tuple[Ending, str]:
     for check in facts.checks:
         if check.lost:
             return Ending.LOST, f"its check could not be run: {check.cause}"
-        if not check.passed:
-            return Ending.FINISHED, f"the check failed: {check.cause}"
     return Ending.FINISHED, done(facts.result)
 
 
@@ -147,7 +211,7 @@ def done(result: Result | None) -> str:
     if result.commits:
         parts.append(_several(len(result.commits), "commit"))
     if result.changes:
-        parts.append(f"{_several(len(result.changes), 'file')} changed")
+        parts.append(f"{_several(result.totals.get('files', len(result.changes)), 'file')} changed")
     if result.uncommitted:
         parts.append(f"{_several(len(result.uncommitted), 'file')} not committed")
     if result.gone:

@@ -1,61 +1,153 @@
-"""Step three, after what was found: the task's check is run anew."""
+"""Step three, after what was found: the checks are run anew, on a clean checkout of what would land."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
+import hashlib
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
 
-from fleet import keeper
+from fleet import keeper, places
+from fleet.core import FleetError, Unavailable
+from fleet.core.proof import CheckSpec
+from fleet.core.text import clean
 from fleet.core.work import Attempt
-from fleet.evidence.receipt import Check, load_receipt
-from fleet.host import files
+from fleet.evidence import checkout
+from fleet.evidence.checks import counts
+from fleet.evidence.receipt import Check, Receipt, Result, load_receipt
+from fleet.host import files, repository
 from fleet.keeper import Cause
-from fleet.supervisor.aside import aside
+from fleet.keeper.base import Fence
+from fleet.places import Ground
+from fleet.supervisor.aside import aside, at_leisure
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
 from fleet.supervisor.result import TAIL
 from fleet.supervisor.start import marks, told
+from fleet.supervisor.trees import demands_of, place_now
 
-CHECK_SECONDS = 600.0
 CHECK_OUTPUT = 16 * 1024 * 1024
-CHECKED_AGAIN = 3
+PIECE = 1024 * 1024
+TRIES = 3
+CLEAN, AS_THEY_WERE, IN_PLACE = (
+    "a clean checkout of what it left", "the same, with the checks' own files as they were", "the place itself",
+)  # fmt: skip
 
 
-async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None]) -> Check | None:
-    """Run the task's check, under a keeper of its own, once the agent says that it is done."""
-    command = attempt.spec.check if attempt.spec else None
-    if command is None:
-        return None
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One check that is to be run, in which way, and the number that its first try has among all of them."""
+
+    spec: CheckSpec
+    where: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where a check runs, and what of it the agent could have written to."""
+
+    top: Path
+    cwd: Path
+    lent: str = ""
+
+
+async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None]) -> list[Check]:
+    """Run the checks, each under a keeper of its own, once the agent says that it is done; up to the first that fails.
+
+    What an earlier supervisor began is found again by its number: so each is run once, unless it was cut off.
+    """
     receipt = await aside(load_receipt, house.attempt_directory(attempt) / "receipt.json")
+    done: list[Check] = []
+    for run in planned(attempt, receipt):
+        assert receipt is not None
+        found, attempt = await _checked(house, attempt, receipt.result, run, keep)
+        done.append(found)
+        if not found.passed:
+            break
+    return done
+
+
+def planned(attempt: Attempt, receipt: Receipt | None) -> list[Run]:
+    """What is to be run: nothing for an attempt that is refused without."""
     if receipt is None or receipt.process.cause != Cause.EXITED or receipt.process.code != 0:
-        return None
-    if attempt.error is not None or receipt.result.effect is False:
-        return None
-    for number in range(1, CHECKED_AGAIN + 1):
+        return []
+    result = receipt.result
+    if attempt.error is not None or result.effect is False or result.breaches or result.problem:
+        return []
+    ways = [IN_PLACE] if result.tree is None else [CLEAN, *([AS_THEY_WERE] if result.check_files else [])]
+    runs = [(spec, where) for where in ways for spec in demands_of(attempt).checks]
+    return [Run(spec, where, 1 + TRIES * n) for n, (spec, where) in enumerate(runs)]
+
+
+async def _checked(
+    house: House, attempt: Attempt, result: Result, run: Run, keep: Callable[[Attempt], None]
+) -> tuple[Check, Attempt]:
+    """What one check says; and the attempt, which knows that it was begun before it was."""
+    said = Check(
+        run.spec.run, False, "it was cut off, and says nothing", None, None, "", lost=True, name=run.spec.name,
+        source=run.spec.source, where=run.where,
+    )  # fmt: skip
+    for number in range(run.number, run.number + TRIES):
         directory = house.attempt_directory(attempt) / ("check" if number == 1 else f"check.{number}")
+        at = house.home / checkout.CHECKOUTS / f"{attempt.id}-{number}"
         if attempt.checks < number:  # not begun by an earlier supervisor, so what stands there is not ours
             await aside(files.fresh_dir, directory)
+        try:
+            room = await at_leisure(partial(_room, attempt, result, run, at, directory))
+        except Unavailable:
+            raise
+        except FleetError as problem:
+            await at_leisure(partial(repository.remove_tree, at))
+            return replace(said, cause=clean(problem.message, 500), lost=False), attempt
+        if attempt.checks < number:
             attempt = replace(attempt, checks=number)
             await aside(keep, attempt)
-        seen = await _run(house, attempt, command, directory)
+        seen = await _run(house, attempt, run.spec, room, directory)
+        await at_leisure(partial(repository.remove_tree, at))
         if seen is not None and seen.cause not in (Cause.CANCELLED, Cause.ABANDONED):
-            return _checked(command, seen, directory)
+            return _heard(said, room, seen, directory), attempt
         await aside(keeper.sweep, marks(house, attempt))
-    return Check(command, False, "it was cut off, and says nothing", None, None, "", lost=True)
+    return said, attempt
 
 
-async def _run(house: House, attempt: Attempt, command: str, directory: Path) -> keeper.Exit | None:
+def _room(attempt: Attempt, result: Result, run: Run, at: Path, directory: Path) -> Room:
+    """Where a check is to be run: made for it, unless it runs already."""
+    cwd = Path(attempt.cwd)
+    ground = places.ground(place_now(attempt)) if result.tree is not None else None
+    if ground is None or result.tree is None:
+        return Room(cwd, cwd)
+    inner = PurePosixPath(cwd.resolve().relative_to(ground.repository.top.resolve()))
+    if keeper.adopt(directory) is None:
+        back = result.check_files if run.where == AS_THEY_WERE else ()
+        checkout.check_out(ground.main, result.tree, at, base=result.base_tree, put_back=back)
+        checkout.inner(at, inner)
+        checkout.lend(at, ground.top, run.spec.needs)
+    return Room(at, at / inner, _lent(ground, run.spec))
+
+
+def _lent(ground: Ground, spec: CheckSpec) -> str:
+    """What a check was lent out of a tree that the agent could write to is not as good as the rest."""
+    if not spec.needs or ground.top.resolve() != ground.repository.top.resolve():
+        return ""
+    return f"; {', '.join(spec.needs)} lent from the place itself"
+
+
+async def _run(house: House, attempt: Attempt, spec: CheckSpec, room: Room, directory: Path) -> keeper.Exit | None:
+    artifacts = house.artifacts(attempt.task)
     start = keeper.Start(
-        argv=("/bin/sh", "-c", command),
+        argv=("/bin/sh", "-c", spec.run),
         env=agent_environment(house.environment, (), {}, told(house, attempt)),
-        cwd=Path(attempt.cwd),
+        cwd=room.cwd,
         stdin="",
-        timeout=CHECK_SECONDS,
+        timeout=spec.timeout,
         output=CHECK_OUTPUT,
-        dead_man=CHECK_SECONDS,
+        dead_man=spec.timeout,
         supervisor_lock=house.home / LOCK,
+        fence=Fence(hidden=(house.home,), shown=(room.top, artifacts), read_only=(artifacts,), network=False),
     )
     hold = await aside(keeper.hold, directory, start)
     try:
@@ -66,8 +158,38 @@ async def _run(house: House, attempt: Attempt, command: str, directory: Path) ->
     return hold.exit
 
 
-def _checked(command: str, seen: keeper.Exit, directory: Path) -> Check:
-    output = b"".join(files.read_end(directory / name, TAIL) or b"" for name in ("stdout", "stderr"))
-    passed = seen.cause == Cause.EXITED and seen.code == 0
-    cause = f"exit {seen.code}" if seen.cause == Cause.EXITED else (seen.error or seen.cause)
-    return Check(command, passed, cause, seen.code, seen.wall, output.decode(errors="replace")[-TAIL:])
+def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check:
+    """What a check that came to its end says."""
+    digest, tail = hashlib.sha256(), b""
+    for name in ("stdout", "stderr"):
+        for piece in _pieces(directory / name):
+            digest.update(piece)
+        tail += files.read_end(directory / name, TAIL) or b""
+    text = tail.decode(errors="replace")
+    return replace(
+        said,
+        passed=seen.cause == Cause.EXITED and seen.code == 0,
+        cause=f"exit {seen.code}" if seen.cause == Cause.EXITED else (seen.error or seen.cause),
+        code=seen.code,
+        seconds=seen.wall,
+        tail=text[-TAIL:],
+        lost=False,
+        sha256=digest.hexdigest(),
+        counts=counts(text),
+        where=f"{said.where}{room.lent}",
+        network=None if seen.fenced is None else not seen.fenced,
+    )
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    at = 0
+    while piece := files.read_from(path, at, PIECE):
+        at += len(piece)
+        yield piece
+
+
+def clear(house: House, running: Collection[str]) -> None:
+    """Remove the checkouts that a supervisor left which was killed."""
+    for left in checkout.leftovers(house.home, running):
+        with suppress(FleetError):
+            repository.remove_tree(left)

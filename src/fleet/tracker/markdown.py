@@ -26,6 +26,7 @@ OPTIONS = re.compile(r"(?:(?<=[ \t])|^)\(([A-Za-z]+):(?![/:])")
 AT_END = re.compile(OPTIONS.pattern + r"[^()]*\)\Z")
 OPTION = re.compile(r"([A-Za-z]+)[ \t]*:[ \t]*(.*)\Z", re.DOTALL)
 IN_LINE = tuple(name for name in NAMES if name not in ("title", "description"))
+LISTS = ("after", "allow", "deny", "protected")
 DEEPEST = 20
 LONGEST = 10_000
 EXPECTED = "a task is a list item with a checkbox: - [ ] Title"
@@ -210,7 +211,7 @@ def _read(options: list[str], wrong: list[str], found: Found) -> Iterator[tuple[
             wrong.append(f"{name} is empty")
         else:
             seen.add(name)
-            yield name, [_plain(part.strip()) for part in value.split(",")] if name == "after" else value
+            yield name, [part.strip(" \t`") for part in match[2].split(",")] if name in LISTS else value
 
 
 def _plain(value: str) -> str:

@@ -32,6 +32,7 @@ UNITS: dict[str, Callable[[str], float]] = {
     "tokens": lambda text: int(units.switchable("tokens", text)),
     "cost": partial(units.switchable, "cost"),
 }
+COUNTS = ("attempts", "files", "deletions")
 KEY = re.compile(r"#?\w[\w.-]{0,99}\Z")
 JSON = re.compile(r"\s*(\{|\[\s*[{\]])")
 MOST = 10_000
@@ -252,7 +253,7 @@ def _spec(entry: Entry, spec: Spec, problems: list[Problem]) -> Spec:
 def _fitting(name: str, value: object, spec: Spec) -> object:
     if name in UNITS and isinstance(value, str):
         value = UNITS[name](value)
-    elif name == "attempts":
+    elif name in COUNTS:
         value = _number(value)
     elif name == "cwd" and isinstance(value, str):
         value = os.path.join(spec.cwd, os.path.expanduser(value))

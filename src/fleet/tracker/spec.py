@@ -8,8 +8,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fleet.core import BadConfig
+from fleet.core import BadConfig, globs
 from fleet.core.errors import is_passing
+from fleet.core.proof import TaskKind
 from fleet.core.task import Spec
 from fleet.core.text import clean, has_controls
 from fleet.core.work import PlaceKind
@@ -62,7 +63,28 @@ def parse(found: dict[str, Any], where: str) -> Spec:
         cost=_given(found, "cost", where, _is_amount, "a number of US dollars, or 0 for no limit"),
         place=_given(found, "place", where, _is_place, f"one of {', '.join(PlaceKind)}"),
         interactive=_given(found, "interactive", where, lambda value: isinstance(value, bool), "true or false"),
+        kind=_kind(found, where),
+        allow=_globs(found, "allow", where),
+        deny=_globs(found, "deny", where),
+        files=_given(found, "files", where, _is_whole, "a whole number"),
+        deletions=_given(found, "deletions", where, _is_whole, "a whole number"),
+        protected=_globs(found, "protected", where),
     )
+
+
+def _kind(found: dict[str, Any], where: str) -> TaskKind | None:
+    value = _given(found, "kind", where, lambda value: value in list(TaskKind), f"one of {', '.join(TaskKind)}")
+    return None if value is None else TaskKind(value)
+
+
+def _globs(found: dict[str, Any], key: str, where: str) -> tuple[str, ...] | None:
+    """Patterns of paths; nothing is said by none of them."""
+    given = _given(found, key, where, _are_texts, "a list of patterns such as src/**")
+    for pattern in given or ():
+        wrong = "must be one line" if has_controls(pattern) else globs.problem(pattern)
+        if wrong is not None:
+            raise _wrong(where, f"{key}: {pattern!r} {wrong}")
+    return tuple(given) if given else None
 
 
 def _given(found: dict[str, Any], key: str, where: str, fits: Callable[[Any], bool], what: str) -> Any:
@@ -94,6 +116,10 @@ def _is_command(value: Any) -> bool:
     if not isinstance(value, str) or not value.strip():
         return False
     return not has_controls(value, allow="\t\n\r")
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
 
 
 def _is_positive(value: Any) -> bool:

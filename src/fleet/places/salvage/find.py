@@ -57,7 +57,7 @@ def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = Fal
     place.must_be_itself()
     if not place.path.is_dir():
         return Finds()
-    found = _repository(project, place)
+    found = repository_of(project, place)
     finds = Finds(head=git.head(found).commit or place.base)
     with repository.workshop(found, project.common / "objects") as shop:
         listed = shop.entries(ignored=ignored)
@@ -88,7 +88,7 @@ def _only_here(shop: repository.Workshop, head: str | None, paths: tuple[str, ..
     return frozenset(os.fsencode(path) for path in paths) - set(done.out.split(b"\0"))
 
 
-def _repository(project: Project, place: Place) -> Repository:
+def repository_of(project: Project, place: Place) -> Repository:
     """Where git keeps what belongs to a place. What the place itself says of that, an agent may have changed."""
     if place.kind is PlaceKind.WORKTREE:
         for own, where, _ in repository.linked(project.common):

@@ -1,0 +1,57 @@
+"""What is asked of a task's result: by the task, by its project, by this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fleet.config.limits import FLEET_YAML, candidates, project_file
+from fleet.core.proof import CheckSpec, Demands, ProjectDemands, TaskKind, Unverified
+from fleet.core.scope import combine
+from fleet.core.task import Spec
+from fleet.host import git
+
+LARGEST = 4 * 1024 * 1024
+TASK = "task"
+SHOWN = 7  # signs of a commit
+
+
+def resolve(spec: Spec, project: ProjectDemands, unverified: Unverified) -> Demands:
+    """A project's checks and what it denies stay, whatever a task says: a task adds to them. Of everything else the
+    task's own word goes first. The project's checks are run first.
+    """
+    own = () if spec.check is None else (CheckSpec(spec.check, source=TASK),)
+    return Demands(
+        kind=spec.kind or TaskKind.WORK,
+        checks=(*project.checks, *own),
+        scope=combine(project.scope, spec.scope),
+        unverified=project.unverified or unverified,
+    )
+
+
+def project_demands(cwd: Path, base: str | None) -> ProjectDemands:
+    """What the fleet.yaml of a directory asks, as it stands in a commit; where none is tracked there, or without a
+    commit, as it stands outside every agent's place.
+    """
+    from fleet.config.fleet_yaml import read_demands, text_of
+
+    tracked = None if base is None else _tracked(cwd, base)
+    if tracked is not None and base is not None:
+        source = f"{FLEET_YAML} at {base[:SHOWN]}"
+        return read_demands(tracked, Path(source), source)
+    found = project_file(cwd)
+    return ProjectDemands() if found is None else read_demands(text_of(found), found, FLEET_YAML)
+
+
+def _tracked(cwd: Path, commit: str) -> str | None:
+    """The nearest fleet.yaml of a commit, from a directory upwards."""
+    here = cwd.resolve()
+    repository = git.find(here)
+    if repository is None:
+        return None
+    top = repository.top.resolve()
+    with git.mirror(repository) as ours:
+        for path in candidates(here):
+            found = ours.blob(commit, str(path.relative_to(top)), LARGEST) if path.is_relative_to(top) else None
+            if found is not None:
+                return found.decode(errors="replace")
+    return None

@@ -1,0 +1,316 @@
+"""What a check is made of, and what its runner counted: purely, from commands, paths and output."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from posixpath import basename, normpath
+
+from fleet.core.proof import Change, ChangeKind
+
+DIRECTORIES = {"tests", "test", "__tests__", "spec", "specs", "testdata", "e2e", "__snapshots__"}
+TESTS = (
+    "test_*.py", "*_test.py", "tests.py", "*_test.go", "*.test.*", "*.spec.*", "*_spec.rb", "*_test.rb", "test_*.rb",
+    "*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.cs", "*Test.php", "*_test.c*", "*_test.exs",
+    "test_*.sh", "*.bats", "*_test.dart", "*.t",
+)  # fmt: skip
+# What makes a runner do something else: one that was not there before is as good as a check that was changed.
+RUNNERS = (
+    "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "noxfile.py",
+    "sitecustomize.py", "usercustomize.py", "*.pth", ".coveragerc", "jest.config.*", "jest.setup.*", "vitest.config.*",
+    "vitest.workspace.*", ".mocharc*", "karma.conf.*", "ava.config.*", "playwright.config.*", "cypress.config.*",
+    "phpunit.xml*", ".rspec", "nextest.toml",
+)  # fmt: skip
+SHADOWS = {"pytest", "_pytest", "pluggy", "unittest", "nose2", "coverage", "hypothesis"}  # modules, found here first
+# What a program reads to know what it is to do; those after the bar may change for many good reasons.
+READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "make": (("Makefile", "makefile", "GNUmakefile"), ()),
+    "gmake": (("Makefile", "makefile", "GNUmakefile"), ()),
+    "just": (("justfile", "Justfile", ".justfile"), ()),
+    "task": (("Taskfile.yml", "Taskfile.yaml"), ()),
+    "npm": (("package.json",), ()),
+    "npx": ((), ("package.json",)),
+    "pnpm": (("package.json",), ()),
+    "yarn": (("package.json",), ()),
+    "bun": (("package.json",), ()),
+    "node": ((), ("package.json",)),
+    "deno": ((), ("deno.json", "deno.jsonc")),
+    "pytest": ((), ("pyproject.toml", "setup.cfg")),
+    "tox": (("tox.ini",), ("pyproject.toml", "setup.cfg")),
+    "nox": (("noxfile.py",), ()),
+    "python": ((), ("pyproject.toml", "setup.cfg")),
+    "uv": ((), ("pyproject.toml", "setup.cfg")),
+    "poetry": ((), ("pyproject.toml", "setup.cfg")),
+    "hatch": ((), ("pyproject.toml", "setup.cfg")),
+    "cargo": ((), ("Cargo.toml",)),
+    "rake": (("Rakefile",), ()),
+    "gradle": ((), ("build.gradle", "build.gradle.kts")),
+    "mvn": ((), ("pom.xml",)),
+    "ctest": ((), ("CMakeLists.txt",)),
+    "bats": ((), ()),
+}
+SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "source", "."}
+INTERPRETERS = {"python", "node", "ruby", "perl", "php", "deno", "bun", "lua", "Rscript", "tsx", "ts-node"}
+BEFORE = {"env", "exec", "time", "timeout", "nice", "xvfb-run", "command", "!", "if", "then", "do", "else", "{", "("}
+CHECKLIKE = re.compile(r"check|test|verif|spec|valid|lint|assert|(^|[_./-])(ci|qa)([_./-]|$)", re.IGNORECASE)
+VERSION = re.compile(r"[\d.]+\Z")
+OPERATOR = re.compile(r"[;&|()]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What check commands are made of, as far as their words tell."""
+
+    scripts: frozenset[str] = frozenset()  # that they run
+    tools: frozenset[str] = frozenset()  # that they run, and that read files of their own
+    words: frozenset[str] = frozenset()  # everything that may be a path
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Of the changes of an attempt, those of the checks' own files."""
+
+    forbidden: frozenset[str] = frozenset()  # changed in a way that could make a check pass
+    put_back: frozenset[str] = frozenset()  # a check has to pass also with these as they were
+
+
+def own_files(commands: Iterable[str], changes: Sequence[Change], base: Iterable[str] = ()) -> Own:
+    """What was done to the checks' own files. New tests, and lines added to one, are fine; but then the checks have to
+    pass without them too, where there are tests without them. `base` are the paths that were there before.
+    """
+    named = read_commands(commands)
+    has_tests = any(is_test(path) for path in base)
+    forbidden, back = set(), set()
+    for one in changes:
+        ends = [path for path in (one.old_path, one.path) if path is not None]
+        if any(_is_forbidden(path, one, named) for path in ends):
+            forbidden.update(ends)
+        elif one.change is ChangeKind.ADDED:
+            if has_tests and is_test(one.path) and not _is_word(one.path, named):
+                back.add(one.path)
+        elif any(_is_own(path, named) or _is_settings(path, named) for path in ends):
+            back.update(ends)
+    return Own(frozenset(forbidden), frozenset(back))
+
+
+def _is_forbidden(path: str, change: Change, named: Named) -> bool:
+    if change.change is ChangeKind.ADDED:
+        script = path_ends(path, named.scripts) and bool(CHECKLIKE.search(basename(path)))
+        return script or _is_runner(path) or _is_shadow(path) or _is_read_first(path, named)
+    return _is_own(path, named) and not _is_addition(change)
+
+
+def _is_addition(change: Change) -> bool:
+    """Whether nothing was taken away: lines were added to a file that is what it was."""
+    same = change.change is ChangeKind.MODIFIED and change.old_mode == change.mode
+    return same and change.removed == 0 and change.added is not None
+
+
+def _is_own(path: str, named: Named) -> bool:
+    """Whether a path that was there before is a part of the checks."""
+    read = any(basename(path) in READS[tool][0] for tool in named.tools)
+    return is_test(path) or _is_runner(path) or path_ends(path, named.scripts) or read
+
+
+def _is_settings(path: str, named: Named) -> bool:
+    return any(basename(path) in READS[tool][1] for tool in named.tools)
+
+
+def _is_read_first(path: str, named: Named) -> bool:
+    """A second Makefile is read instead of the first."""
+    return any(basename(path) in READS[tool][0][1:] for tool in named.tools if "make" in tool)
+
+
+def is_test(path: str) -> bool:
+    """Whether a path is a test by its name, or lies among tests."""
+    steps = path.split("/")
+    return bool(DIRECTORIES & set(steps[:-1])) or any(fnmatchcase(steps[-1], pattern) for pattern in TESTS)
+
+
+def _is_runner(path: str) -> bool:
+    return any(fnmatchcase(basename(path), pattern) for pattern in RUNNERS)
+
+
+def _is_shadow(path: str) -> bool:
+    """A module of this name here is imported instead of the runner's."""
+    return path.split("/")[0].removesuffix(".py") in SHADOWS
+
+
+def path_ends(path: str, words: Iterable[str]) -> bool:
+    """Whether a path is one of these words, seen from its own directory or from one above."""
+    return any(path == word or path.endswith(f"/{word}") for word in words)
+
+
+def _is_word(path: str, named: Named) -> bool:
+    return path_ends(path, named.words)
+
+
+def read_commands(commands: Iterable[str]) -> Named:
+    """The scripts and the tools that shell commands run, by their first words."""
+    scripts: set[str] = set()
+    tools: set[str] = set()
+    words: set[str] = set()
+    for command in commands:
+        for simple in _simple(command):
+            program, *rest = simple
+            tool = _tool(program)
+            tools |= {name for name in (tool, _module(tool, rest)) if name in READS}
+            scripts |= {_path(word) for word in _scripts(program, tool, rest)}
+            words |= {_path(word) for word in rest if not word.startswith("-")}
+    return Named(frozenset(scripts), frozenset(tools), frozenset(words - {"."}))
+
+
+def _simple(command: str) -> Iterator[list[str]]:
+    """Each simple command in a line of a shell, without what stands before its program."""
+    for line in command.splitlines():
+        for part in _parts(line):
+            while part and (part[0] in BEFORE or "=" in part[0] or VERSION.match(part[0]) or part[0].startswith("-")):
+                part = part[1:]
+            if part:
+                yield part
+
+
+def _parts(line: str) -> list[list[str]]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        words = list(lexer)
+    except ValueError:  # a quote that is not closed on this line
+        words = re.split(r"[\s;&|()'\"]+", line)
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if OPERATOR.match(word):
+            parts.append([])
+        elif word:
+            parts[-1].append(word)
+    return parts
+
+
+def _tool(program: str) -> str:
+    """The name of a program without its directory and its version."""
+    return re.sub(r"[\d.]+\Z", "", basename(program)) or program
+
+
+def _module(tool: str, rest: Sequence[str]) -> str:
+    """What `python -m`, `npx` or `uv run` run."""
+    if tool == "python" and "-m" in rest[:-1]:
+        return rest[rest.index("-m") + 1]
+    words = [word for word in rest if not word.startswith("-") and word != "run"]
+    return _tool(words[0]) if words and tool in ("npx", "uv", "poetry", "hatch", "pnpm", "yarn", "bun") else ""
+
+
+def _scripts(program: str, tool: str, rest: Sequence[str]) -> Iterator[str]:
+    if "/" in program and not program.startswith("/"):
+        yield program
+    first = next((word for word in rest if not word.startswith("-")), "")
+    is_code = bool({"-c", "-e", "-m"} & set(rest))
+    if first and not is_code and (tool in SHELLS or (tool in INTERPRETERS and CHECKLIKE.search(first))):
+        yield first
+    if "make" in tool:
+        yield from (word for flag, word in pairwise(rest) if flag in ("-f", "--file"))
+
+
+def _path(word: str) -> str:
+    return normpath(word.partition("::")[0]).lstrip("/")
+
+
+# ---- what runners print
+
+COUNTED = (
+    re.compile(r"^\s*(?:=+ )?(?P<all>(?:\d+ [a-z]+(?:, )?)+)(?: in [\d.]+ ?m?s.*| \([^)]*\).*)?(?: =+)?\s*$"),
+    re.compile(r"^\s*Tests:\s+(?P<all>.+?)\s*$"),
+    re.compile(r"^\s*Tests\s{2,}(?P<all>\d.+?)\s*$"),
+    re.compile(r"^test result: \w+\. (?P<all>.+)$"),
+)
+PAIR = re.compile(r"(\d+) (passed|failed|skipped|errors?|ignored|todo|pending|xfailed|xpassed|passing|failing)\b")
+NODE = re.compile(r"^(?:#|\u2139) (pass|fail|skipped|cancelled|todo) (\d+)\s*$")
+RAN, OUTCOME = re.compile(r"^Ran (\d+) tests? in"), re.compile(r"^(OK|FAILED)(?: \((.*)\))?\s*$")
+GO = re.compile(r"^(?:--- |\s+--- )?(PASS|FAIL|SKIP): ")
+WORDS = {
+    "error": "failed", "errors": "failed", "failures": "failed", "failing": "failed", "passing": "passed",
+    "ignored": "skipped", "todo": "skipped", "pending": "skipped", "xfailed": "skipped", "xpassed": "passed",
+    "pass": "passed", "fail": "failed", "cancelled": "failed", "PASS": "passed", "FAIL": "failed", "SKIP": "skipped",
+    "expected failures": "skipped", "unexpected successes": "failed",
+}  # fmt: skip
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def counts(output: str) -> dict[str, int]:
+    """Passed, failed and skipped, where a runner prints them; nothing when none of this is known."""
+    lines = COLOUR.sub("", output).splitlines()
+    for reader in (_of_cargo, _of_unittest, _of_node, _of_summary, _of_go):
+        found = reader(lines)
+        if found:
+            return found
+    return {}
+
+
+def _add(found: dict[str, int], word: str, number: int) -> None:
+    name = WORDS.get(word, word)
+    found[name] = found.get(name, 0) + number
+
+
+def _pairs(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for number, word in PAIR.findall(text):
+        _add(found, word, int(number))
+    return found
+
+
+def _of_summary(lines: Sequence[str]) -> dict[str, int]:
+    """The last line of pytest, jest, vitest and those who write like them."""
+    for line in reversed(lines):
+        for form in COUNTED:
+            match = form.match(line)
+            found = _pairs(match["all"]) if match else {}
+            if found:
+                return found
+    return {}
+
+
+def _of_cargo(lines: Sequence[str]) -> dict[str, int]:
+    """Cargo prints a result for each crate and kind of test."""
+    found: dict[str, int] = {}
+    for line in lines:
+        if line.startswith("test result: "):
+            for word, number in _pairs(line).items():
+                _add(found, word, number)
+    return found
+
+
+def _of_unittest(lines: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    ran = 0
+    for line in lines:
+        counted, outcome = RAN.match(line), OUTCOME.match(line)
+        if counted:
+            ran = int(counted[1])
+        elif outcome and ran:
+            for name, number in re.findall(r"([a-z ]+)=(\d+)", outcome[2] or ""):
+                _add(found, name.strip(), int(number))
+            _add(found, "passed", ran - sum(found.values()))
+            return found
+    return {}
+
+
+def _of_node(lines: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for line in lines:
+        match = NODE.match(line)
+        if match:
+            _add(found, match[1], int(match[2]))
+    return found
+
+
+def _of_go(lines: Sequence[str]) -> dict[str, int]:
+    """Each test of `go test -v`."""
+    found: dict[str, int] = {}
+    for line in lines:
+        match = GO.match(line)
+        if match and "--- " in line:
+            _add(found, match[1], 1)
+    return found

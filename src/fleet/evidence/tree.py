@@ -1,0 +1,193 @@
+"""The git tree of what stands in a place, and what became of one tree by another: nothing that stands there is run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fleet.core import FleetError
+from fleet.core.proof import Change, ChangeKind, EntryKind
+from fleet.core.text import clean, sayable
+from fleet.host import git, inside, repository
+from fleet.host.git import EMPTY_TREE, Repository
+from fleet.host.repository import Entry, Workshop
+
+LANDING = "refs/fleet/attempts/"
+FOUND = "refs/fleet/found/"  # what an attempt found, where that was not all committed
+LARGEST = 1024**3  # bytes that are not committed
+COMMITS = 100
+LONGEST_TARGET = 4096  # bytes; no system takes a longer one
+WHO = "fleet <fleet@localhost>"
+KINDS = {"A": ChangeKind.ADDED, "D": ChangeKind.DELETED, "R": ChangeKind.RENAMED, "C": ChangeKind.ADDED}
+ENTRIES = {"120000": EntryKind.SYMLINK, "160000": EntryKind.SUBMODULE}
+
+
+class NotTaken(FleetError):
+    """No tree can be made of what stands in a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """What stands in a place: the commit it is at, and the tree with everything that git does not ignore."""
+
+    head: str | None
+    tree: str
+    committed: bool  # the commit has that very tree
+
+
+@contextmanager
+def look_into(found: Repository, *borrowed: Path) -> Iterator[Trees]:
+    """Trees of a repository that an agent can write to. What is made of its files becomes objects of that repository,
+    through a git directory of ours: its own config, hooks, filters and attributes are never in force.
+    """
+    objects = found.common / "objects"
+    with repository.workshop(found, *borrowed, write_to=objects) as shop:
+        yield Trees(found, shop)
+
+
+class Trees:
+    """Questions about the trees of one repository, and the one thing that is written: a commit of what stood there."""
+
+    def __init__(self, found: Repository, shop: Workshop) -> None:
+        self._found = found
+        self._shop = shop
+
+    def take(self, *, leave_out: Collection[str] = ()) -> Stand:
+        """The tree of what stands in the working tree now. Paths that are left out are as the last commit has them."""
+        head = git.head(self._found).commit
+        without = {os.fsencode(path) for path in leave_out}
+        changed = [one for one in self._changed(head) if one.path not in without or one.is_tracked]
+        self._must_be_small(changed)
+        self._shop.take_in(changed)
+        tree = self._shop.do("write-tree", tree=True).decode().strip()
+        return Stand(head, tree, head is not None and self.tree_of(head) == tree)
+
+    def tree_of(self, commit: str) -> str | None:
+        """The tree of a commit; None when it is not there."""
+        done = self._shop.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{tree}}")
+        return done.out.decode().strip() or None if done.code == 0 else None
+
+    def commit_of(self, stand: Stand, message: str) -> str:
+        """A commit with exactly that tree: the head itself, or one of ours on top of it."""
+        return stand.head if stand.head is not None and stand.committed else self._commit(stand, message)
+
+    def _commit(self, stand: Stand, message: str) -> str:
+        now = int(repository.now())
+        parent = f"parent {stand.head}\n" if stand.head else ""
+        content = f"tree {stand.tree}\n{parent}author {WHO} {now} +0000\ncommitter {WHO} {now} +0000\n\n{message}\n"
+        made = self._shop.do("hash-object", "-t", "commit", "-w", "--stdin", stdin=content.encode())
+        return made.decode().strip()
+
+    def changes(self, before: str | None, after: str) -> list[Change]:
+        """Every path that differs between two trees, as the system has it; what was renamed is one change."""
+        if before == after:
+            return []
+        out = self._shop.do(
+            "diff-tree", "-r", "-z", "--raw", "--numstat", "-M", "-l1000", "--no-abbrev", "--no-ext-diff",
+            "--no-textconv", "--end-of-options", before or EMPTY_TREE, after, "--",
+        )  # fmt: skip
+        found = read_changes(out)
+        blobs = [one.target for one in found if one.target is not None]
+        targets = self._contents(blobs) if blobs else {}
+        return [replace(one, target=targets.get(one.target)) if one.target else one for one in found]
+
+    def _contents(self, blobs: list[str]) -> dict[str, str]:
+        """What short blobs say, by their names."""
+        out, found = self._shop.do("cat-file", "--batch", stdin="\n".join([*blobs, ""]).encode()), {}
+        while out:
+            head, _, out = out.partition(b"\n")
+            name, *facts = head.decode().split(" ")
+            size = int(facts[1]) if len(facts) == 2 else -1  # one that is missing has no content
+            if size >= 0:
+                found[name] = out[: min(size, LONGEST_TARGET)].decode(errors="surrogateescape")
+            out = out[size + 1 :]
+        return found
+
+    def commits(self, base: str | None, tip: str) -> list[tuple[str, str]]:
+        """The commits after the base, newest first: hash and subject."""
+        span = [tip] if base is None else [f"{base}..{tip}"]
+        done = self._shop.ask("log", "-z", f"-n{COMMITS}", "--format=%H %s", "--end-of-options", *span, "--")
+        text = done.out.decode(errors="surrogateescape") if done.code == 0 else ""
+        lines = (line.partition(" ") for line in text.split("\0") if line)
+        return [(commit, subject) for commit, _, subject in lines]
+
+    def _changed(self, head: str | None) -> list[Entry]:
+        """What differs from our copy of the index. An index that makes no sense is made anew from the last commit."""
+        try:
+            return self._shop.changed()
+        except FleetError:
+            (self._shop.at / "index").unlink(missing_ok=True)
+            self._shop.do("read-tree", "--reset", head or EMPTY_TREE)
+            return self._shop.changed()
+
+    def _must_be_small(self, changed: Collection[Entry]) -> None:
+        size = 0
+        for one in changed:
+            at = self._shop.top / os.fsdecode(one.path)
+            size += _size(at)
+            if size > LARGEST:
+                raise NotTaken(
+                    f"more than {LARGEST // 1024**2} MB are not committed, the last of it {clean(sayable(str(at)))}",
+                    hint="let git ignore what is large, or commit it",
+                )
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def point(common: Path, ref: str, commit: str) -> None:
+    """Let a ref of a repository name a commit, without a git that reads the repository's config."""
+    inside.write(common, ref, f"{commit}\n".encode(), 0o644)
+
+
+def read_changes(out: bytes) -> list[Change]:
+    """What `git diff-tree -r -z --raw --numstat` says; for the target of a link stands the name of its blob."""
+    words = iter(out.decode(errors="surrogateescape").split("\0"))
+    raw: dict[str, Change] = {}
+    found: list[Change] = []
+    for word in words:
+        if word.startswith(":"):
+            change = _raw(word, words)
+            raw[change.path] = change
+        elif word.count("\t") >= 2:
+            found.append(_counted(word, words, raw))
+    return found
+
+
+def _raw(word: str, words: Iterator[str]) -> Change:
+    """`:100644 100755 HASH HASH M`, then the path; of what was renamed the old one before it."""
+    old_mode, mode, _, blob, status = word[1:].split(" ")
+    path = next(words)
+    old_path = None
+    if status[0] in "RC":
+        old_path, path = path, next(words)
+    entry = ENTRIES.get(mode if status[0] != "D" else old_mode, EntryKind.FILE)
+    return Change(
+        path=path,
+        change=KINDS.get(status[0], ChangeKind.MODIFIED),
+        entry=entry,
+        old_path=old_path if status[0] == "R" else None,
+        old_mode=None if status[0] == "A" else old_mode,
+        mode=None if status[0] == "D" else mode,
+        target=blob if mode == "120000" else None,
+    )
+
+
+def _counted(word: str, words: Iterator[str], raw: dict[str, Change]) -> Change:
+    """`12\t3\tpath`, or `12\t3\t`, the old path and the new one."""
+    added, removed, path = word.split("\t", 2)
+    if not path:
+        next(words)
+        path = next(words)
+    return replace(raw[path], added=_number(added), removed=_number(removed))
+
+
+def _number(word: str) -> int | None:
+    return int(word) if word.isdigit() else None

@@ -1,0 +1,49 @@
+"""Where git keeps what belongs to a place, and where its results are kept: by what fleet knows, not by what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.core.work import PlaceKind
+from fleet.host import git
+from fleet.host.git import Repository
+from fleet.places import clone, record
+from fleet.places.base import Place
+from fleet.places.paths import origin, project
+from fleet.places.salvage.find import repository_of
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A place in a repository. What comes of it is kept in the main one, whose working tree is nobody's place, unless
+    the place is that very tree.
+    """
+
+    repository: Repository
+    main: Path  # where the main repository keeps its things
+    top: Path  # of its working tree
+    furnished: tuple[str, ...] = ()  # files that fleet put into the place, which must never get into git
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the place has objects of its own."""
+        return self.repository.common.resolve() != self.main.resolve()
+
+
+def ground(place: Place) -> Ground | None:
+    """None when the place is in no repository."""
+    place.must_be_itself()
+    if place.kind is not PlaceKind.INPLACE:
+        main = origin(place)
+        return Ground(repository_of(main, place), main.common, main.top, record.furnished(place.path))
+    found = git.find(place.path.resolve())
+    if found is None:
+        return None
+    known = project(found.top)
+    return Ground(found, found.common, known.top if known is not None else found.top)
+
+
+def bring(place: Place, commit: str, ref: str) -> None:
+    """Copy a commit of a clone into the main repository, under a ref there."""
+    clone.fetch(origin(place), place.path, {commit: ref})

@@ -1,0 +1,30 @@
+"""What is asked of an attempt's result, looked up before its agent runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fleet.config.demands import project_demands, resolve
+from fleet.core.proof import Demands
+from fleet.core.task import Spec
+from fleet.core.work import Attempt, PlaceKind
+from fleet.supervisor.house import House
+
+
+def demands(house: House, attempt: Attempt, spec: Spec, kind: PlaceKind, head: str | None) -> Demands:
+    """What task, project and machine ask. The project's word is that of the commit which the task's first agent found:
+    none of them has written it.
+    """
+    base = trusted(house.earlier(attempt), kind, head)
+    return resolve(spec, project_demands(Path(spec.cwd), base), house.runtime.unverified)
+
+
+def trusted(earlier: Sequence[Attempt], kind: PlaceKind | None, head: str | None) -> str | None:
+    """The commit whose fleet.yaml counts; None is the file that stands outside the place.
+
+    A person who opens a task again may have mended it since: then it is the one that they have before them.
+    """
+    if kind is not PlaceKind.INPLACE and any(one.forgiven for one in earlier):
+        return None
+    return next((one.base for one in earlier if one.base and not one.forgiven), head)

@@ -1,0 +1,120 @@
+"""The tree that an attempt finds, and the one it leaves: taken by the supervisor, and kept in the user's repository."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fleet import places
+from fleet.core import FleetError, Unavailable, scope
+from fleet.core.errors import is_passing
+from fleet.core.proof import Change, CheckSpec, Demands
+from fleet.core.text import clean, sayable
+from fleet.core.work import Attempt, PlaceKind, Verdict
+from fleet.evidence import checkout, checks
+from fleet.evidence.outcome import Began, outcome
+from fleet.evidence.receipt import SHOWN, Result
+from fleet.evidence.snapshot import Marks
+from fleet.evidence.tree import FOUND, LANDING, look_into, point
+from fleet.places import Ground, Place
+from fleet.supervisor.place import place_of
+
+LONGEST = 500
+
+
+def place_now(attempt: Attempt) -> Place:
+    """The place of an attempt, its own directory if it has no other."""
+    return place_of(attempt) or Place(Path(attempt.cwd))
+
+
+def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
+    """The attempt with the tree that it finds. Outside a repository, or where none can be made, there is none."""
+    place = place_now(attempt)
+    ground = places.ground(place)
+    if ground is None:
+        return attempt
+    try:
+        with look_into(ground.repository, ground.main / "objects") as trees:
+            stand = trees.take(leave_out=ground.furnished)
+            if not stand.committed:
+                _keep(place, ground, trees.commit_of(stand, f"What {attempt.id} found"), f"{FOUND}{attempt.id}")
+    except Unavailable:
+        raise
+    except FleetError:
+        return attempt
+    return replace(attempt, began_at=stand.head, began_tree=stand.tree, base_tree=_base(attempt, earlier) or stand.tree)
+
+
+def _base(attempt: Attempt, earlier: Sequence[Attempt]) -> str | None:
+    """What the first attempt in the same place found: what was done since is all one result. In a directory that people
+    work in too, whoever opened the task again has seen what stood there.
+    """
+    found = None
+    for one in reversed(earlier):
+        inplace = attempt.place is PlaceKind.INPLACE
+        if one.cwd != attempt.cwd or (inplace and (one.forgiven or one.verdict is not Verdict.RETRY)):
+            break
+        found = one.base_tree or found
+    return found
+
+
+def _keep(place: Place, ground: Ground, commit: str, ref: str) -> None:
+    if ground.is_apart:
+        places.bring(place, commit, ref)
+    else:
+        point(ground.main, ref, commit)
+
+
+def left_by(attempt: Attempt, before: Marks | None, after: Marks | None) -> Result:
+    """What an attempt that found a tree has left, with the commit that would land and what speaks against it."""
+    began = Began(attempt.began_at, attempt.began_tree or "", attempt.base_tree or attempt.began_tree or "")
+    try:
+        return _left(attempt, began, before, after)
+    except Unavailable:
+        raise
+    except FleetError as problem:
+        said = problem.message
+    except OSError as problem:
+        if is_passing(problem):
+            raise
+        said = f"{problem.filename}: {problem.strerror}"
+    return Result(began.head, None, [], [], None, None, base_tree=began.base, problem=clean(said, LONGEST))
+
+
+def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | None) -> Result:
+    place = place_now(attempt)
+    ground = places.ground(place)
+    if ground is None:
+        raise FleetError("its repository cannot be read any more")
+    with look_into(ground.repository, ground.main / "objects") as trees:
+        stand = trees.take(leave_out=ground.furnished)
+        result, changes = outcome(trees, began, stand, before, after)
+        if stand.tree == began.base and stand.head in (began.head, None):
+            return result
+        landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
+        _keep(place, ground, landing, f"{LANDING}{attempt.id}")
+    return judged(replace(result, landing=landing), changes, attempt, ground.main)
+
+
+def judged(result: Result, changes: Sequence[Change], attempt: Attempt, main: Path) -> Result:
+    """The result with what is outside its scope, and with the checks' own files that are put back for a second run."""
+    asked = demands_of(attempt)
+    commands = [one.run for one in asked.checks]
+    base = checkout.names(main, result.base_tree) if commands and result.base_tree and changes else ()
+    own = checks.own_files(commands, changes, base) if commands else checks.Own()
+    breaches = scope.breaches(changes, asked.scope, check_files=own.forbidden)
+    return replace(
+        result,
+        breaches=[replace(one, path=sayable(one.path), reason=sayable(one.reason)) for one in breaches[:SHOWN]],
+        check_files=[path for path in sorted(own.put_back) if sayable(path) == path],
+    )
+
+
+def demands_of(attempt: Attempt) -> Demands:
+    """What is asked of the result of an attempt; an older fleet wrote down the task's own check alone."""
+    asked = attempt.demands or Demands()
+    check = attempt.spec.check if attempt.spec else None
+    if asked.checks or check is None:
+        return asked
+    return replace(asked, checks=(CheckSpec(check),))

@@ -1,0 +1,91 @@
+"""Where a project's demands are read: in a commit, and not in what an agent can write."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fleet.config.demands import project_demands
+from fleet.config.fleet_yaml import InvalidFleet
+from fleet.core.proof import ProjectDemands
+
+IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+
+
+def git(at: Path, *args: str) -> str:
+    env = {"PATH": "/usr/bin:/bin:/usr/local/bin", "HOME": str(at), **IDENTITY}
+    return subprocess.run(["git", *args], cwd=at, check=True, capture_output=True, text=True, env=env).stdout.strip()
+
+
+def commit(at: Path) -> str:
+    git(at, "add", "-A")
+    git(at, "commit", "-qm", "x", "--allow-empty")
+    return git(at, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    git(made, "init", "-q")
+    return made
+
+
+def runs(found: ProjectDemands) -> list[tuple[str, str]]:
+    return [(check.run, check.source) for check in found.checks]
+
+
+def test_the_base_commit_counts_and_not_what_stands_there_now(project: Path) -> None:
+    (project / "fleet.yaml").write_text("checks: [make test]\n")
+    base = commit(project)
+    (project / "fleet.yaml").write_text("checks: ['true']\n")
+    later = commit(project)
+    (project / "fleet.yaml").unlink()
+    assert runs(project_demands(project, base)) == [("make test", f"fleet.yaml at {base[:7]}")]
+    assert runs(project_demands(project, later)) == [("true", f"fleet.yaml at {later[:7]}")]
+
+
+def test_the_nearest_file_above_counts(project: Path) -> None:
+    (project / "web/app").mkdir(parents=True)
+    (project / "fleet.yaml").write_text("checks: [top]\n")
+    (project / "web/fleet.yaml").write_text("checks: [web]\n")
+    base = commit(project)
+    assert runs(project_demands(project / "web/app", base))[0][0] == "web"
+    assert runs(project_demands(project, base))[0][0] == "top"
+
+
+def test_a_file_that_git_does_not_have_is_read_where_it_stands(project: Path) -> None:
+    base = commit(project)
+    assert project_demands(project, base) == ProjectDemands()
+    (project / "fleet.yaml").write_text("checks: [make]\n")
+    assert runs(project_demands(project, base)) == [("make", "fleet.yaml")]
+    assert runs(project_demands(project, None)) == [("make", "fleet.yaml")]
+
+
+def test_in_a_linked_worktree_it_is_the_main_one_of_which_the_file_counts(project: Path, tmp_path: Path) -> None:
+    (project / ".gitignore").write_text("fleet.yaml\n")
+    base = commit(project)
+    (project / "fleet.yaml").write_text("checks: [mine]\n")
+    place = tmp_path / "place"
+    git(project, "worktree", "add", "-q", str(place))
+    (place / "fleet.yaml").write_text("checks: ['true']\n")
+    assert runs(project_demands(place, base)) == [("mine", "fleet.yaml")]
+
+
+def test_a_replaced_object_is_not_believed(project: Path) -> None:
+    (project / "fleet.yaml").write_text("checks: [make test]\n")
+    base = commit(project)
+    blob = git(project, "rev-parse", "HEAD:fleet.yaml")
+    (project / "other").write_text("checks: ['true']\n")
+    other = git(project, "hash-object", "-w", "other")
+    git(project, "replace", blob, other)
+    assert runs(project_demands(project, base))[0][0] == "make test"
+
+
+def test_a_broken_file_is_said_with_its_commit(project: Path) -> None:
+    (project / "fleet.yaml").write_text("checks: yes\n")
+    base = commit(project)
+    with pytest.raises(InvalidFleet, match=f"fleet.yaml at {base[:7]}:1:"):
+        project_demands(project, base)
