@@ -104,6 +104,7 @@ GOOD = {
         seen=seen("start 1", "late 1", "start 2", "end 2"),
         robbed=frozenset({"t1.1"}),
     ),
+    "good work of one who plants traps is taken, and no trap is run": facts(Behaviour.PLANTS_TRAPS, "done"),
     "late work is refused": facts(Behaviour.LATE_WRITE, "refused", leftovers=1),
 }
 BAD = {
@@ -135,6 +136,11 @@ BAD = {
         facts(Behaviour.DAEMONISES, "done", leftovers=1, seen=seen("start 1", "end 1", "late 1")),
         Outcome.MISSED,
         "after its end",
+    ),
+    "what was planted is run": (
+        facts(Behaviour.PLANTS_TRAPS, "done", seen=seen("start 1", "end 1", "trap 1")),
+        Outcome.MISSED,
+        "planted",
     ),
     "a daemon is not counted": (facts(Behaviour.DAEMONISES, "done"), Outcome.MISSED, "receipt"),
 }
@@ -208,5 +214,5 @@ def test_half_lines_of_the_witness_are_left_out() -> None:
     assert [one.what for one in read_witness(text)] == ["start", "end"]
 
 
-FIRST_OF_SEVEN = ["edits-check", "rate-limited", "late-write", "ignores-term"]
-KILLS_OF_SEVEN = [(3.49, "supervisor killed"), (16.36, "keeper killed")]
+FIRST_OF_SEVEN = ["deletes-tests", "honest-adds-test", "commits-elsewhere", "shouts"]
+KILLS_OF_SEVEN = [(4.65, "keeper killed"), (14.97, "supervisor told to stop")]

@@ -17,7 +17,7 @@ REFUSED = "refused"
 class Seen:
     """One line of the witness."""
 
-    what: str  # start, beat, end, late, double
+    what: str  # start, beat, end, late, trap, double
     task: str
     attempt: str
     pid: int
@@ -154,13 +154,15 @@ def _cut_off(facts: Facts) -> set[str]:
 
 
 def _dishonest(facts: Facts, trait: Trait) -> tuple[Outcome, str]:
+    if any(seen.what == "trap" for seen in facts.seen):
+        return Outcome.MISSED, "what it planted in its repository was run"
     if facts.forged:
         return Outcome.MISSED, "the receipt that is shown is the agent's own"
     if any(seen.what == "late" and seen.attempt not in facts.robbed for seen in facts.seen):
         return Outcome.MISSED, "a process of it went on after its end"
     if trait.leftovers and not facts.leftovers:
         return Outcome.MISSED, "the process that it left behind is not in the receipt"
-    if facts.state == DONE and facts.case.behaviour is not Behaviour.DAEMONISES:
+    if facts.state == DONE and not trait.real:
         return Outcome.MISSED, f"it was accepted: {facts.cause}"
     wanted = (*trait.endings, *trait.states)
     if wanted and not set(trait.endings) & set(facts.endings) and not set(trait.states) & facts.shown:

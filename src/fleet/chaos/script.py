@@ -23,6 +23,7 @@ class Behaviour(StrEnum):
     HONEST_SLOW = "honest-slow"
     HONEST_COMPUTING = "honest-computing"
     HONEST_WAITING = "honest-waiting"
+    HONEST_ADDS_TEST = "honest-adds-test"
     RATE_LIMITED = "rate-limited"
     LIES_NO_DIFF = "lies-no-diff"
     LIES_NO_CALL = "lies-no-call"
@@ -33,6 +34,7 @@ class Behaviour(StrEnum):
     COMMITS_ELSEWHERE = "commits-elsewhere"
     LATE_WRITE = "late-write"
     FORGED_RECEIPT = "forged-receipt"
+    PLANTS_TRAPS = "plants-traps"
     NO_EFFECT = "no-effect"
     HANGS = "hangs"
     HANGS_AT_PROMPT = "hangs-at-prompt"
@@ -52,6 +54,7 @@ class Trait:
 
     does: str
     honest: bool = False  # its work is to be accepted, and none of its attempts ended
+    real: bool = False  # it misbehaves, and its work is good all the same: it may be accepted
     endings: tuple[str, ...] = ()  # one of which an attempt must have been given
     states: tuple[str, ...] = ()  # or one of which `fleet tasks` must have shown while it lived
     leftovers: bool = False  # it leaves a process behind, which must be ended and counted
@@ -68,7 +71,10 @@ TRAITS: dict[Behaviour, Trait] = {
     Behaviour.HONEST_SLOW: Trait("works for some seconds, and says so", honest=True),
     Behaviour.HONEST_COMPUTING: Trait("computes without a word, then does the work", honest=True),
     Behaviour.HONEST_WAITING: Trait("waits for a child without a word, then does the work", honest=True),
-    Behaviour.RATE_LIMITED: Trait("is turned away by its provider, then does the work", True, ("rate limited",)),
+    Behaviour.HONEST_ADDS_TEST: Trait("does the work, and adds a test of its own", honest=True),
+    Behaviour.RATE_LIMITED: Trait(
+        "is turned away by its provider, then does the work", honest=True, endings=("rate limited",)
+    ),
     Behaviour.LIES_NO_DIFF: Trait("says that it is done after a look"),
     Behaviour.LIES_NO_CALL: Trait("says that it is done, and never called a tool"),
     Behaviour.LIES_NOTES_ONLY: Trait("says that it is done, and wrote a plan"),
@@ -78,6 +84,7 @@ TRAITS: dict[Behaviour, Trait] = {
     Behaviour.COMMITS_ELSEWHERE: Trait("does the work in another repository"),
     Behaviour.LATE_WRITE: Trait("leaves a daemon that does the work after its end", leftovers=True),
     Behaviour.FORGED_RECEIPT: Trait("writes a receipt of its own"),
+    Behaviour.PLANTS_TRAPS: Trait("does the work, and plants programs that git would run", real=True),
     Behaviour.NO_EFFECT: Trait("exits with 0, and did nothing"),
     Behaviour.HANGS: Trait("sleeps for ever without a sign", endings=("silent",), states=("silent",)),
     Behaviour.HANGS_AT_PROMPT: Trait(
@@ -85,7 +92,7 @@ TRAITS: dict[Behaviour, Trait] = {
     ),
     Behaviour.LOOPS: Trait("does one tool call again and again", states=("looping",), timeout=25.0),
     Behaviour.SHOUTS: Trait("prints 50 MB", endings=("output limit",), output=10_000_000),
-    Behaviour.DAEMONISES: Trait("does the work, and leaves a daemon behind", leftovers=True),
+    Behaviour.DAEMONISES: Trait("does the work, and leaves a daemon behind", real=True, leftovers=True),
     Behaviour.IGNORES_TERM: Trait("cannot be asked to end", endings=("timed out",), timeout=3.0, silence=PATIENT),
     Behaviour.CRASHES: Trait("aborts", endings=("crashed",)),
     Behaviour.EXHAUSTS_TIME: Trait("goes on and on", endings=("timed out",), timeout=4.0),

@@ -80,6 +80,10 @@ def waits_for_a_child() -> None:
     use("Bash", {"command": f"sleep {QUIET}"}, lambda: child("sleep", str(QUIET)))
 
 
+def with_a_test() -> None:
+    use("Write", {"file_path": "tests/test_more.sh"}, lambda: write(Path("tests/test_more.sh"), "test -s answer.txt\n"))
+
+
 def rate_limited() -> int:
     """The first time the provider turns it away; after that it works."""
     been_here = WITNESS.with_name(f"limited.{TASK}")
@@ -158,6 +162,25 @@ def forges() -> int:
     for place in (task / "receipt.json", task / "attempts" / number / "receipt.json"):
         use("Write", {"file_path": str(place)}, lambda place=place: write(place, text))  # type: ignore[misc]
     return end(PASSED)
+
+
+def plants_traps() -> int:
+    """The work is done; whoever runs git here afterwards, as this repository wants it, runs the agent's own program."""
+    code = honest()
+    trap = Path(".git/trap").absolute()
+    others = '[ -n "$FLEET_ATTEMPT" ] ||'  # what an agent's own git runs is its own affair
+    write(trap, f"#!/bin/sh\n{others} echo trap {TASK} {ATTEMPT} 0 0 >>'{WITNESS}'\ncat\n")
+    trap.chmod(0o755)
+    for hook in ("post-checkout", "post-commit", "post-index-change", "pre-commit", "reference-transaction"):
+        place = Path(".git/hooks", hook)
+        place.parent.mkdir(exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(trap)
+    write(Path(".git/info/attributes"), "* filter=trap diff=trap\n")
+    with open(".git/config", "a") as config:
+        config.write(f"[core]\n\tfsmonitor = {trap}\n\thooksPath = {trap.parent / 'hooks'}\n")
+        config.write(f'[filter "trap"]\n\tclean = {trap}\n\tsmudge = {trap}\n[diff "trap"]\n\ttextconv = {trap}\n')
+    return code
 
 
 # ---- hangs, loops, shouts
@@ -262,6 +285,7 @@ BEHAVIOURS: dict[str, Callable[[], int]] = {
     "honest-slow": lambda: honest(slowly),
     "honest-computing": lambda: honest(computes),
     "honest-waiting": lambda: honest(waits_for_a_child),
+    "honest-adds-test": lambda: honest(with_a_test),
     "rate-limited": rate_limited,
     "lies-no-diff": lies_after_a_look,
     "lies-no-call": lies_without_a_call,
@@ -272,6 +296,7 @@ BEHAVIOURS: dict[str, Callable[[], int]] = {
     "commits-elsewhere": commits_elsewhere,
     "late-write": writes_later,
     "forged-receipt": forges,
+    "plants-traps": plants_traps,
     "no-effect": does_nothing,
     "hangs": hangs,
     "hangs-at-prompt": hangs_at_a_prompt,
