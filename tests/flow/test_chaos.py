@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,23 @@ def test_a_run_that_is_cut_off_says_so_and_leaves_nothing(run: Run, scratch: Pat
     assert "ignores-term: unfinished" in ran.out
     assert "1 unfinished" in ran.err
     assert "next: fleet chaos --seed" in ran.err
+    assert list(scratch.iterdir()) == []
+    assert [pid for pid in os.listdir("/proc") if pid.isdigit() and str(scratch) in traces(int(pid))] == []
+
+
+def test_a_run_that_is_told_to_stop_leaves_nothing(clean_env: dict[str, str], scratch: Path) -> None:
+    chaos = subprocess.Popen(
+        [sys.executable, "-m", "fleet", "chaos", "--tasks", "2", "--only", "ignores-term"],
+        env=clean_env | {"TMPDIR": str(scratch)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    while not list(scratch.glob("*/supervisor-1.out")):
+        assert chaos.poll() is None, "it ended before a supervisor was started"
+    chaos.send_signal(signal.SIGTERM)
+    _, err = chaos.communicate(timeout=60)
+    assert chaos.returncode == 130, err.decode()
     assert list(scratch.iterdir()) == []
     assert [pid for pid in os.listdir("/proc") if pid.isdigit() and str(scratch) in traces(int(pid))] == []
 

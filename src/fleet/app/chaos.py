@@ -28,6 +28,7 @@ from fleet.core.task import NewTask, Spec
 from fleet.host import files, process
 from fleet.host.run import Ran, run
 
+PROCESSES = Path("/proc/self")
 AT_ONCE = 6
 TICK = 0.2
 SAY_EVERY = 10.0
@@ -52,7 +53,9 @@ Row = Mapping[str, Any]
 
 def chaos(script: Script, say: Say, *, keep: bool = False) -> tuple[Scorecard, Path | None]:
     """Play a script to its end, or to the end of its time; the scorecard, and where all of it is if it was kept."""
-    with _scratch(keep) as root:
+    if not PROCESSES.is_dir():
+        raise FleetError("fleet chaos looks for processes in /proc, which this system has not", hint="run it on Linux")
+    with _told_to_stop(), _scratch(keep) as root:
         stage = Stage(root)
         tasks = stage.prepare(script)
         try:
@@ -63,6 +66,20 @@ def chaos(script: Script, say: Say, *, keep: bool = False) -> tuple[Scorecard, P
             stage.clear()
         taken = time.monotonic() - drive.began
         return score(script.seed, round(taken, 1), facts, drive.recoveries(), in_time=in_time), root if keep else None
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: nothing may be left behind."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -176,6 +193,7 @@ class Drive:
     _starts: list[float] = field(default_factory=list)
     _heard: int = 0
     _unfinished: int | None = None
+    _aborted: dict[str, process.Child] = field(default_factory=dict)  # by us, who were asked what is to become of it
 
     def play(self) -> bool:
         """Whether all came to its end in time."""
@@ -196,9 +214,9 @@ class Drive:
                     spoken = now
                     self.say(f"{now:.0f} s: {self._progress()}")
         finally:
-            for one in (child, watch):
-                _end(one, signal.SIGKILL)
             self._listen()
+            for one in (child, watch, *self._aborted.values()):
+                _end(one, signal.SIGKILL)
         return False
 
     def _supervise(self) -> process.Child:
@@ -245,7 +263,11 @@ class Drive:
 
     def _note(self, rows: list[Row]) -> None:
         for row in rows:
-            self.shown.setdefault(str(row["id"]), set()).update(states(row))
+            task, said = str(row["id"]), states(row)
+            self.shown.setdefault(task, set()).update(said)
+            trait = TRAITS[self.tasks[task].behaviour]
+            if trait.asks and said & set(trait.states) and task not in self._aborted:
+                self._aborted[task] = self.stage.start(f"abort-{task}.out", "abort", task)
         self._unfinished = sum(row["state"] not in SETTLED for row in rows)
 
     def _progress(self) -> str:

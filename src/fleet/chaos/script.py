@@ -57,6 +57,7 @@ class Trait:
     real: bool = False  # it misbehaves, and its work is good all the same: it may be accepted
     endings: tuple[str, ...] = ()  # one of which an attempt must have been given
     states: tuple[str, ...] = ()  # or one of which `fleet tasks` must have shown while it lived
+    asks: bool = False  # a person is asked about it, who ends it
     leftovers: bool = False  # it leaves a process behind, which must be ended and counted
     timeout: float = 60.0
     silence: float = 5.0
@@ -88,9 +89,9 @@ TRAITS: dict[Behaviour, Trait] = {
     Behaviour.NO_EFFECT: Trait("exits with 0, and did nothing"),
     Behaviour.HANGS: Trait("sleeps for ever without a sign", endings=("silent",), states=("silent",)),
     Behaviour.HANGS_AT_PROMPT: Trait(
-        "waits at a terminal that nobody sees", states=("waiting for input",), timeout=25.0, silence=20.0
+        "waits at a terminal that nobody sees", states=("waiting for input",), asks=True, silence=PATIENT
     ),
-    Behaviour.LOOPS: Trait("does one tool call again and again", states=("looping",), timeout=25.0),
+    Behaviour.LOOPS: Trait("does one tool call again and again", states=("looping",), asks=True),
     Behaviour.SHOUTS: Trait("prints 50 MB", endings=("output limit",), output=10_000_000),
     Behaviour.DAEMONISES: Trait("does the work, and leaves a daemon behind", real=True, leftovers=True),
     Behaviour.IGNORES_TERM: Trait("cannot be asked to end", endings=("timed out",), timeout=3.0, silence=PATIENT),
