@@ -47,7 +47,7 @@ HOOKS = {
     "StopFailure": "", "SessionEnd": "",
 }  # fmt: skip
 HOOK_SECONDS = 10
-DENIED = "requested permissions to"  # how a call is answered for which nobody has given leave
+DENIED = ("requested permissions to", "permission request failed")  # answers to a call for which nobody gives leave
 INTERRUPTED = "[Request interrupted by user"  # no hook tells of it
 
 
@@ -187,6 +187,9 @@ def _system(data: Fields) -> Event:
             model = word(data.get("model"))
             large = MILLION if model is not None and model.endswith(LARGER) else None
             return Event(EventKind.SESSION, session=session(data.get("session_id")), model=model, context_limit=large)
+        case "permission_denied":  # nobody could be asked for leave; what the tool would have done was not done
+            tool, call = word(data.get("tool_name")), word(data.get("tool_use_id"))
+            return Event(EventKind.PERMISSION, text=word(data.get("message")), tool=tool, call=call, ok=False)
         case "api_retry":
             return Event(EventKind.ERROR, text=_retry(data), status=count(data.get("error_status")) or None)
         case kind:
@@ -234,7 +237,7 @@ def _user(data: Fields) -> list[Event]:
 
 def _denied(ended: Event) -> list[Event]:
     """A call that was not made because nobody could be asked for leave."""
-    if ended.ok is not False or DENIED not in (ended.text or ""):
+    if ended.ok is not False or not any(words in (ended.text or "") for words in DENIED):
         return []
     return [Event(EventKind.PERMISSION, text=ended.text, call=ended.call, ok=False)]
 

@@ -46,18 +46,31 @@ class News:
     action: Action
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where an agent is looked at: what its keeper writes, what it changes; and how long it may wait for a person."""
+
+    directory: Path
+    places: tuple[Path, ...]
+    patience: float
+
+    @classmethod
+    def of(cls, house: House, attempt: Attempt) -> Ground:
+        cwd = Path(attempt.cwd)
+        places = (cwd, cwd / ".git" / "index", house.artifacts(attempt.task))
+        return cls(house.attempt_directory(attempt), places, house.runtime.ask_wait + ASK_GRACE)
+
+
 class Watched:
     """One agent: what it said, what its processes were seen to do, and what follows from both."""
 
-    def __init__(self, house: House, attempt: Attempt, policy: Policy, now: float) -> None:
-        wall = house.now()
+    def __init__(self, attempt: Attempt, ground: Ground, policy: Policy, now: float, wall: float) -> None:
+        """Its time begins `now`, which is `wall` to everybody else."""
         self.policy, self.attempt = policy, attempt.id
         self.stirred = asyncio.Event()
         self.news: News | None = None
         self.keeper: int | None = None
-        self._directory = house.attempt_directory(attempt)
-        self._places = (Path(attempt.cwd), Path(attempt.cwd) / ".git" / "index", house.artifacts(attempt.task))
-        self._patience = house.runtime.ask_wait + ASK_GRACE
+        self._ground = ground
         self._offset = wall - now  # from this clock to that of the wall
         began = (attempt.started or wall) - self._offset
         dispatched = None if attempt.dispatched is None else attempt.dispatched - self._offset
@@ -69,6 +82,7 @@ class Watched:
         self._vitals: Vitals | None = None
         self._stamps: tuple[int | None, ...] = ()
         self._looked = now
+        self._asked: str | None = None  # the call for which it asked for leave, and waits
         self._limited_until = 0.0
         self._action = Action.LEAVE
 
@@ -122,7 +136,10 @@ class Watched:
             what = clean(": ".join(part for part in (event.tool, event.text) if part), WORDS)
             said = "it was not permitted" if event.ok is False else "it asks for leave"
             self._facts = replace(self._facts, leave=Since(now, f"{said}: {what}"))
-        elif event.kind in (EventKind.TOOL_CALLED, EventKind.TOOL_ENDED) or event.ok is True:
+            self._asked = event.call if event.ok is None else None
+            return
+        answered = self._asked is not None and event.call == self._asked
+        if event.kind is EventKind.TOOL_CALLED or (event.kind is EventKind.TOOL_ENDED and (answered or event.ok)):
             self._facts = replace(self._facts, leave=None)
 
     def _limited(self, attempt: Attempt, now: float) -> Since | None:
@@ -139,7 +156,7 @@ class Watched:
         """The process above its tree, once that is known."""
         if self.keeper is None:
             try:
-                found = msgspec.json.decode(files.read(self._directory / "agent.json") or b"{}")
+                found = msgspec.json.decode(files.read(self._ground.directory / "agent.json") or b"{}")
                 self.keeper = int(found["keeper"])
             except (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError):
                 return None
@@ -147,7 +164,7 @@ class Watched:
 
     def stamps(self) -> tuple[int | None, ...]:
         """When what stands in its place last changed, as far as a glance tells."""
-        return tuple(map(_changed, self._places))
+        return tuple(map(_changed, self._ground.places))
 
     def look(self, found: Vitals | None, stamps: tuple[int | None, ...], flight: Flight | None, now: float) -> bool:
         """Take in what was seen of it; whether anything had changed."""
@@ -156,7 +173,7 @@ class Watched:
         passed, self._looked = max(SOONEST, now - self._looked), now
         changed = self._processes(found, passed, now) | self._files(stamps, now)
         facts = self._facts
-        if facts.person is not None and now - facts.person.at > self._patience:
+        if facts.person is not None and now - facts.person.at > self._ground.patience:
             facts = replace(facts, person=None)
         if facts.limited is not None and now >= self._limited_until:
             facts = replace(facts, limited=None)
@@ -232,7 +249,8 @@ class Watch:
 
     def meet(self, attempt: Attempt, policy: Policy) -> Watched:
         """Watch one more, until it is let go."""
-        found = Watched(self._house, attempt, policy, asyncio.get_running_loop().time())
+        clock, ground = asyncio.get_running_loop().time, Ground.of(self._house, attempt)
+        found = Watched(attempt, ground, policy, clock(), self._house.now())
         self._watched[attempt.id] = found
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._go_on())

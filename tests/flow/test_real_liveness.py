@@ -1,0 +1,62 @@
+"""Claude Code, the real program with a scripted model, that is not permitted to do what it wants: it is seen to wait.
+
+How long that takes is measured and printed, and not asserted.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flow.test_real_agents import House, house, of
+from standins.agent_desk import MODELS
+from standins.agent_models import Answer
+from standins.coders.scratch import until
+from standins.model_server import Asked, Say
+from standins.work_models import Gate, shell
+
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(240)]
+
+ARGV = ["claude", "-p", "--output-format", "stream-json", "--verbose"]  # and no leave to do anything unasked
+
+
+def wants_a_file_elsewhere(asked: Asked) -> Answer:
+    if not asked.tools:
+        return Say("a title")
+    return shell("claude", "touch /elsewhere/file") if "tool_result" not in str(asked.body) else Say("I may not.")
+
+
+def test_one_that_is_denied_a_permission_is_seen_to_wait(tmp_path: Path) -> None:
+    gate = Gate()
+    with house(tmp_path, gate.before(wants_a_file_elsewhere, step=1)) as at:
+        at.fleet("init", "--home-only")
+        own = {name: value for name, value in at.desk.environment().items() if name not in at.env}
+        at.fleet(
+            "config", "set", f"coders.careful.argv={json.dumps(ARGV)}", "coders.careful.events=claude",
+            "coders.careful.model_flag=--model", "limits.attempts=1",
+            *(f"coders.careful.env.{name}={value}" for name, value in own.items()),
+        )  # fmt: skip
+        told = ["--coder", "careful", "--model", MODELS["claude"], "--json"]
+        task = str(at.fleet("add", "Make a file", *told, cwd=at.repository("careful")).json()["id"])
+        with at.supervisor():
+            gate.wait()
+            (seen,) = until(lambda: _waits(at, task))
+            row = at.tasks()[task]
+            gate.open()
+            until(lambda: at.tasks()[task]["state"] == "failed")
+        (denied,) = of(at.events(task), "permission")
+        print(f"denied at {denied['at']}, seen to wait {seen['at'] - denied['at']:.1f} s later")
+        assert (denied["tool"], denied["ok"]) == ("Bash", False)
+        assert (row["life"]["state"], row["needs_you"]) == ("waiting for input", True)
+        assert "it was not permitted: Bash: " in row["cause"]
+        assert seen["action"] == "ask"
+        assert row["session"] is not None
+        assert at.history(task)[0]["dispatched"] is not None
+
+
+def _waits(at: House, task: str) -> list[dict[str, object]]:
+    path = at.home / "tasks" / task / "events.jsonl"
+    changed = of(at.events(task), "life_changed") if path.exists() else []
+    return [one for one in changed if one["state"] == "waiting for input"][:1]
