@@ -3,6 +3,7 @@
     python tools/bench.py                 every row, as a table
     python tools/bench.py work            the work plane: add, first, rate, idle and tasks
     python tools/bench.py places          agents on branches: create, fanout, list and kill
+    python tools/bench.py evidence        receipts, beside the checks themselves
     python tools/bench.py discover rate   some groups of rows
     python tools/bench.py --json          the rows as JSON
 
@@ -26,6 +27,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import bench_evidence
 import bench_places
 import bench_work
 import parts
@@ -240,8 +242,13 @@ MODEL_GROUPS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "discover": bench_discover,
     "generate": bench_generate,
 }
-GROUPS = MODEL_GROUPS | bench_work.GROUPS | bench_places.GROUPS
-PLANES = {"models": tuple(MODEL_GROUPS), "work": tuple(bench_work.GROUPS), "places": tuple(bench_places.GROUPS)}
+GROUPS = MODEL_GROUPS | bench_work.GROUPS | bench_places.GROUPS | bench_evidence.GROUPS
+PLANES = {
+    "models": tuple(MODEL_GROUPS),
+    "work": tuple(bench_work.GROUPS),
+    "places": tuple(bench_places.GROUPS),
+    "evidence": tuple(bench_evidence.GROUPS),
+}
 
 
 # --- showing ------------------------------------------------------------------------------------------------------

@@ -149,7 +149,10 @@ def test_a_task_in_a_repository_is_done_with_its_commit(night: Night) -> None:
     assert (row["state"], row["attempts"], row["branch"]) == ("done", 1, "main")
     assert row["cause"] == "1 commit, 1 file changed"
     assert [one["subject"] for one in receipt["result"]["commits"]] == [f"work of {row['id']}.1"]
-    assert receipt["result"]["changes"] == [{"path": "work.txt", "added": 1, "removed": 0}]
+    (change,) = receipt["result"]["changes"]
+    assert (change["path"], change["added"], change["removed"], change["change"]) == ("work.txt", 1, 0, "added")
+    assert (receipt["result"]["landing"], receipt["verdict"]) == (receipt["result"]["head"], "unverified")
+    assert row["proof"] == "unverified"
     assert (receipt["process"]["cause"], receipt["process"]["code"]) == ("exited", 0)
     assert receipt["attempt"]["verdict"] == "accepted"
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=night.home.root / "repo", capture_output=True, text=True)
@@ -187,7 +190,7 @@ def test_a_failing_agent_is_tried_as_often_as_the_machine_says_and_the_cause_sta
 
 def test_an_agent_that_only_says_so_is_not_believed(night: Night) -> None:
     row = night.row("lies")
-    assert (row["state"], row["attempts"]) == ("failed", 2)
+    assert (row["state"], row["attempts"], row["proof"]) == ("refused", 2, "refused")
     assert "exited with 0 and changed nothing" in row["cause"]
 
 
@@ -202,7 +205,8 @@ def test_a_check_that_passes_is_run_by_fleet_in_the_tasks_directory(night: Night
 def test_a_check_that_fails_is_told_to_the_next_attempt_and_refused_at_the_end(night: Night) -> None:
     row = night.row("check fails")
     assert (row["state"], row["attempts"]) == ("refused", 2)
-    assert row["cause"] == "the check failed: exit 4; gave up after 2 attempts"
+    told = f"a person decides: fleet show {row['id']}, fleet retry {row['id']}"
+    assert row["cause"] == f"the check failed: exit 4; gave up after 2 attempts; {told}"
     assert "was not accepted" not in night.told("check fails", "prompt", 1)
     second = night.told("check fails", "prompt", 2)
     assert "earlier attempt was not accepted" in second

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.core.proof import Change
+from fleet.core.proof import Breach, Change, CheckSpec, Demands, Proof, TaskKind, Unverified
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import failures, lost
 from fleet.evidence.receipt import Check, Commit, Process, Result
-from fleet.supervisor.verdict import LONGEST_WAIT, MOST_LOST, Facts, done, judge, wait
+from fleet.supervisor.verdict import LONGEST_WAIT, MOST_LOST, NOTES_ONLY, UNCHECKED, Facts, done, judge, wait
 
 WORK = Result("a", "b", [Commit("b", "work")], [Change("x", 1, 0)], [], [])
 NOTHING = Result("a", "a", [], [], [], [])
@@ -147,3 +147,76 @@ def test_an_agent_that_was_told_more_is_taken_up_again_and_not_blamed() -> None:
     assert judge(done).ending is Ending.TOLD
     assert judge(done).retry_after == 0.0
     assert judge(replace(done, process=replace(EXITED, cause="cancelled"))).verdict is Verdict.CANCELLED
+
+
+# ---- what the evidence says
+
+TREE = replace(WORK, base_tree="t0", tree="t1", landing="b")
+SAME = replace(TREE, tree="t0")
+NOTES = replace(NOTHING, artifacts=["KNOWLEDGE.md"])
+OUTSIDE = replace(TREE, breaches=[Breach("ci", "deny", "ci may not be touched"), Breach("x", "deny", "x neither")])
+RESEARCH = Demands(kind=TaskKind.RESEARCH)
+ASK = Demands(unverified=Unverified.ASK)
+AS_WERE = replace(RED, where="the same, with the checks' own files as they were", name="unit")
+
+
+@pytest.mark.parametrize(
+    ("facts", "proof", "verdict", "reason"),
+    [
+        (Facts(EXITED, TREE, (PASSED,)), Proof.VERIFIED, Verdict.ACCEPTED, "1 check passed"),
+        (Facts(EXITED, TREE), Proof.UNVERIFIED, Verdict.ACCEPTED, UNCHECKED),
+        (Facts(EXITED, TREE, demands=ASK), Proof.UNVERIFIED, Verdict.ASKED, UNCHECKED),
+        (Facts(EXITED, TREE, (PASSED,), demands=ASK), Proof.VERIFIED, Verdict.ACCEPTED, "1 check passed"),
+        (Facts(EXITED, TREE, (PASSED, RED)), Proof.REFUSED, Verdict.RETRY, "the check failed: exit 2"),
+        (
+            Facts(EXITED, TREE, (PASSED, AS_WERE)),
+            Proof.REFUSED,
+            Verdict.RETRY,
+            "the check unit failed with its own files as they were before: exit 2",
+        ),
+        (Facts(EXITED, OUTSIDE), Proof.REFUSED, Verdict.RETRY, "ci may not be touched, and 1 more"),
+        (Facts(EXITED, OUTSIDE, (PASSED,)), Proof.REFUSED, Verdict.RETRY, "ci may not be touched, and 1 more"),
+        (Facts(EXITED, SAME, (PASSED,)), Proof.REFUSED, Verdict.RETRY, "what it left is what it found"),
+        (Facts(EXITED, NOTES, (PASSED,)), Proof.REFUSED, Verdict.RETRY, NOTES_ONLY),
+        (Facts(EXITED, NOTES, demands=RESEARCH), Proof.UNVERIFIED, Verdict.ACCEPTED, UNCHECKED),
+        (Facts(EXITED, NOTES, (PASSED,), demands=RESEARCH), Proof.VERIFIED, Verdict.ACCEPTED, "1 check passed"),
+        (
+            Facts(EXITED, TREE, (PASSED,), calls=0),
+            Proof.REFUSED,
+            Verdict.RETRY,
+            "it called no tool, so what it says it did was not done by it",
+        ),
+        (Facts(EXITED, TREE, (PASSED,), calls=1), Proof.VERIFIED, Verdict.ACCEPTED, "1 check passed"),
+        (Facts(EXITED, NOTES, calls=0, demands=RESEARCH), Proof.UNVERIFIED, Verdict.ACCEPTED, UNCHECKED),
+        (
+            Facts(EXITED, TREE, demands=Demands(checks=(CheckSpec("make"),))),
+            Proof.REFUSED,
+            Verdict.RETRY,
+            "its checks were not run",
+        ),
+        (
+            Facts(EXITED, replace(NOTHING, head=None, problem="too large")),
+            Proof.REFUSED,
+            Verdict.RETRY,
+            "what it left cannot be taken: too large",
+        ),
+        (
+            Facts(EXITED, NOTHING),
+            Proof.REFUSED,
+            Verdict.RETRY,
+            "the agent exited with 0 and changed nothing",
+        ),
+    ],
+)
+def test_what_the_evidence_says_of_the_work(facts: Facts, proof: Proof, verdict: Verdict, reason: str) -> None:
+    judged = judge(facts)
+    assert (judged.proof, judged.verdict, judged.reason) == (proof, verdict, reason)
+    if proof is Proof.REFUSED:
+        assert judged.cause == reason, "the next attempt is told"
+        last = judge(replace(facts, failures=2))
+        assert (last.verdict, last.proof) == (Verdict.REFUSED, Proof.REFUSED), "and in the end a person is asked"
+
+
+@pytest.mark.parametrize("process", [Process("exited", code=1), Process("timed out"), Process("lost")])
+def test_of_an_attempt_that_did_not_come_to_its_own_end_the_evidence_says_nothing(process: Process) -> None:
+    assert judge(Facts(process, TREE, (PASSED,))).proof is None

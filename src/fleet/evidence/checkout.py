@@ -47,13 +47,6 @@ def _restored(shop: Workshop, base: str, paths: Sequence[str]) -> bytes:
     return gone + b"".join(had.values())
 
 
-def names(common: Path, tree: str) -> list[str]:
-    """Every path of a tree."""
-    with repository.workshop(Repository(common, common / "fleet-has-no-index", common)) as shop:
-        out = shop.do("ls-tree", "-r", "-z", "--name-only", "--full-tree", "--end-of-options", tree)
-    return out.decode(errors="surrogateescape").split("\0")[:-1]
-
-
 def inner(at: Path, relative: PurePosixPath) -> Path:
     """A directory of a checkout, made where it is missing; one that a link of the tree leads out of is refused."""
     found = at

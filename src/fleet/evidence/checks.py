@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from itertools import pairwise
 from posixpath import basename, normpath
 
@@ -25,6 +25,7 @@ RUNNERS = (
     "vitest.workspace.*", ".mocharc*", "karma.conf.*", "ava.config.*", "playwright.config.*", "cypress.config.*",
     "phpunit.xml*", ".rspec", "nextest.toml",
 )  # fmt: skip
+A_TEST, A_RUNNER = (re.compile("|".join(map(translate, patterns))) for patterns in (TESTS, RUNNERS))
 SHADOWS = {"pytest", "_pytest", "pluggy", "unittest", "nose2", "coverage", "hypothesis"}  # modules, found here first
 # What a program reads to know what it is to do; those after the bar may change for many good reasons.
 READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -78,19 +79,21 @@ class Own:
     put_back: frozenset[str] = frozenset()  # a check has to pass also with these as they were
 
 
-def own_files(commands: Iterable[str], changes: Sequence[Change], base: Iterable[str] = ()) -> Own:
+def own_files(commands: Iterable[str], changes: Sequence[Change], base: Callable[[], Iterable[str]]) -> Own:
     """What was done to the checks' own files. New tests, and lines added to one, are fine; but then the checks have to
-    pass without them too, where there are tests without them. `base` are the paths that were there before.
+    pass without them too, where there are tests without them. `base` tells the paths that were there before, when that
+    has to be known.
     """
     named = read_commands(commands)
-    has_tests = any(is_test(path) for path in base)
+    fresh = {one.path for one in changes if one.change is ChangeKind.ADDED and is_test(one.path)}
+    has_tests = bool(fresh) and any(is_test(path) for path in base())
     forbidden, back = set(), set()
     for one in changes:
         ends = [path for path in (one.old_path, one.path) if path is not None]
         if any(_is_forbidden(path, one, named) for path in ends):
             forbidden.update(ends)
         elif one.change is ChangeKind.ADDED:
-            if has_tests and is_test(one.path) and not _is_word(one.path, named):
+            if has_tests and one.path in fresh and not _is_word(one.path, named):
                 back.add(one.path)
         elif any(_is_own(path, named) or _is_settings(path, named) for path in ends):
             back.update(ends)
@@ -128,11 +131,11 @@ def _is_read_first(path: str, named: Named) -> bool:
 def is_test(path: str) -> bool:
     """Whether a path is a test by its name, or lies among tests."""
     steps = path.split("/")
-    return bool(DIRECTORIES & set(steps[:-1])) or any(fnmatchcase(steps[-1], pattern) for pattern in TESTS)
+    return not DIRECTORIES.isdisjoint(steps[:-1]) or A_TEST.match(steps[-1]) is not None
 
 
 def _is_runner(path: str) -> bool:
-    return any(fnmatchcase(basename(path), pattern) for pattern in RUNNERS)
+    return A_RUNNER.match(basename(path)) is not None
 
 
 def _is_shadow(path: str) -> bool:

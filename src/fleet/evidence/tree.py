@@ -106,6 +106,11 @@ class Trees:
             out = out[size + 1 :]
         return found
 
+    def names(self, tree: str) -> list[str]:
+        """Every path of a tree."""
+        out = self._shop.do("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)
+        return out.decode(errors="surrogateescape").split("\0")[:-1]
+
     def commits(self, base: str | None, tip: str) -> list[tuple[str, str]]:
         """The commits after the base, newest first: hash and subject."""
         span = [tip] if base is None else [f"{base}..{tip}"]

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -61,6 +61,7 @@ class Entry:
     blob: str = ""
     stage: int = 0
     changed: bool = False
+    hidden: bool = field(default=False, repr=False)  # git is told not to look at it
 
     @property
     def is_tracked(self) -> bool:
@@ -232,9 +233,11 @@ class Workshop:
                 continue
             if one.is_repository and at.is_dir():
                 info += self._linked(one, at)
-            elif _is_kept(at):
+                continue
+            is_kept = _is_kept(at)
+            if is_kept:
                 plain.append(one.path)
-            elif one.is_tracked:
+            if one.is_tracked and (one.hidden or not is_kept):
                 info.append(b"0 %s\t%s\0" % (b"0" * len(one.blob), one.path))
         if info:
             self.do("update-index", "-z", "--index-info", stdin=b"".join(info), tree=True)
@@ -279,7 +282,8 @@ def _entries(lines: Iterable[bytes], top: bytes) -> list[Entry]:
         left_out = tag.upper() == b"S" and not os.path.lexists(os.path.join(top, path))
         marked = tag.islower() or tag in (b"C", b"R", b"M", b"S")
         changed = (marked and not left_out) or (key in found and found[key].changed)
-        found[key] = Entry(path, mode, blob, int(stage), changed)
+        hidden = tag.islower() or tag == b"S"
+        found[key] = Entry(path, mode, blob, int(stage), changed, hidden)
     return list(found.values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from fleet.core.errors import is_passing
 from fleet.core.proof import Change, CheckSpec, Demands
 from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt, PlaceKind, Verdict
-from fleet.evidence import checkout, checks
+from fleet.evidence import checks
 from fleet.evidence.outcome import Began, outcome
 from fleet.evidence.receipt import SHOWN, Result
 from fleet.evidence.snapshot import Marks
@@ -94,14 +94,12 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
             return result
         landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
         _keep(place, ground, landing, f"{LANDING}{attempt.id}")
-    return judged(replace(result, landing=landing), changes, attempt, ground.main)
+        return _judged(replace(result, landing=landing), changes, demands_of(attempt), lambda: trees.names(began.base))
 
 
-def judged(result: Result, changes: Sequence[Change], attempt: Attempt, main: Path) -> Result:
+def _judged(result: Result, changes: Sequence[Change], asked: Demands, base: Callable[[], Iterable[str]]) -> Result:
     """The result with what is outside its scope, and with the checks' own files that are put back for a second run."""
-    asked = demands_of(attempt)
     commands = [one.run for one in asked.checks]
-    base = checkout.names(main, result.base_tree) if commands and result.base_tree and changes else ()
     own = checks.own_files(commands, changes, base) if commands else checks.Own()
     breaches = scope.breaches(changes, asked.scope, check_files=own.forbidden)
     return replace(

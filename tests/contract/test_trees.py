@@ -1,0 +1,467 @@
+"""The tree of what stands in a place, and a clean checkout of it: with the real git, and every trap known to us."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from fleet import places
+from fleet.core import FleetError
+from fleet.core.proof import Change, ChangeKind, CheckSpec, Demands, EntryKind, Scope
+from fleet.core.work import Attempt, PlaceKind, Verdict
+from fleet.evidence import checkout
+from fleet.evidence.outcome import Began, outcome
+from fleet.evidence.tree import LARGEST, NotTaken, Stand, look_into
+from fleet.host import git
+from fleet.supervisor.trees import found_by, left_by
+
+NEW = Attempt("t1.1", "t1", 1, "c", "m", "/", "me", 1.0)
+WHO = ("-c", "user.name=n", "-c", "user.email=e@example.invalid", "-c", "commit.gpgSign=false")
+EVERYTHING = Demands(scope=Scope(deletions=100, protected=("**",)))
+
+
+def run(at: Path, *args: str) -> str:
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
+    argv = ["git", *WHO, "-c", "protocol.file.allow=always", *args]
+    return subprocess.run(argv, cwd=at, env=env, capture_output=True, check=True, text=True).stdout.strip()
+
+
+def commit(at: Path, message: str = "work") -> str:
+    run(at, "add", "-A")
+    run(at, "commit", "-qm", message)
+    return run(at, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    path = tmp_path / "repo"
+    path.mkdir()
+    run(path, "init", "-q", "-b", "main")
+    (path / "one.txt").write_text("1\n")
+    (path / "sub").mkdir()
+    (path / "sub/two.txt").write_text("".join(f"{n}\n" for n in range(30)))
+    commit(path, "first")
+    return path
+
+
+def take(at: Path) -> Stand:
+    found = git.find(at)
+    assert found is not None
+    with look_into(found) as trees:
+        return trees.take()
+
+
+def listed(at: Path, tree: str) -> dict[str, str]:
+    lines = run(at, "ls-tree", "-r", "-z", tree).split("\0")
+    return {path: facts.split(" ")[0] for facts, _, path in (line.partition("\t") for line in lines if line)}
+
+
+def changes(at: Path, before: Stand, after: Stand) -> dict[str, Change]:
+    found = git.find(at)
+    assert found is not None
+    with look_into(found) as trees:
+        return {one.path: one for one in trees.changes(before.tree, after.tree)}
+
+
+# ---- what is in a tree
+
+
+def test_a_tree_has_what_is_committed_what_is_not_and_what_is_new_but_nothing_that_is_ignored(repo: Path) -> None:
+    before = take(repo)
+    assert (before.committed, before.tree) == (True, run(repo, "rev-parse", "HEAD^{tree}"))
+    (repo / ".gitignore").write_text("*.log\n")
+    (repo / "noise.log").write_text("x")
+    (repo / "one.txt").write_text("1\n2\n")
+    (repo / "sub/new").mkdir()
+    (repo / "sub/new/é \t\n.txt").write_text("x\n")
+    (repo / "staged").write_text("s\n")
+    run(repo, "add", "staged")
+    (repo / "staged").write_text("later\n")
+    after = take(repo)
+    assert not after.committed
+    assert set(listed(repo, after.tree)) == {
+        ".gitignore", "one.txt", "sub/two.txt", "sub/new/é \t\n.txt", "staged",
+    }  # fmt: skip
+    assert run(repo, "cat-file", "blob", f"{after.tree}:staged") == "later"
+    assert take(repo) == after
+    assert run(repo, "status", "--porcelain", "one.txt") == "M one.txt", "the index of the user is not touched"
+
+
+def test_every_kind_of_change_is_told_for_what_it_is(repo: Path, tmp_path: Path) -> None:
+    (repo / "gone").write_text("g\n")
+    (repo / "run.sh").write_text("#!/bin/sh\n")
+    (repo / "bytes").write_bytes(b"\0\1")
+    (repo / "link").symlink_to("one.txt")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    run(inner, "init", "-q", "-b", "main")
+    (inner / "f").write_text("f")
+    commit(inner)
+    run(repo, "submodule", "--quiet", "add", str(inner), "module")
+    commit(repo)
+    before = take(repo)
+    (repo / "gone").unlink()
+    (repo / "run.sh").chmod(0o755)
+    (repo / "bytes").write_bytes(b"\0\2")
+    (repo / "link").unlink()
+    (repo / "link").symlink_to("/etc/passwd")
+    (repo / "sub/two.txt").rename(repo / "sub/moved.txt")
+    (repo / "one.txt").write_text("1\n2\n")
+    (repo / "module/f").write_text("more")
+    bumped = commit(repo / "module")
+    found = changes(repo, before, take(repo))
+    assert found == {
+        "gone": Change("gone", 0, 1, ChangeKind.DELETED, old_mode="100644"),
+        "run.sh": Change("run.sh", 0, 0, old_mode="100644", mode="100755"),
+        "bytes": Change("bytes", old_mode="100644", mode="100644"),
+        "link": Change("link", 1, 1, entry=EntryKind.SYMLINK, old_mode="120000", mode="120000", target="/etc/passwd"),
+        "sub/moved.txt": Change(
+            "sub/moved.txt", 0, 0, ChangeKind.RENAMED, old_path="sub/two.txt", old_mode="100644", mode="100644"
+        ),
+        "one.txt": Change("one.txt", 1, 0, old_mode="100644", mode="100644"),
+        "module": Change("module", 1, 1, entry=EntryKind.SUBMODULE, old_mode="160000", mode="160000"),
+    }
+    assert run(repo, "ls-tree", take(repo).tree, "module").split()[2] == bumped
+
+
+def test_what_an_index_hides_is_in_the_tree_and_an_index_of_rubbish_is_made_anew(repo: Path) -> None:
+    run(repo, "update-index", "--assume-unchanged", "one.txt")
+    run(repo, "update-index", "--skip-worktree", "sub/two.txt")
+    (repo / "one.txt").write_text("hidden\n")
+    (repo / "sub/two.txt").write_text("hidden too\n")
+    tree = take(repo).tree
+    assert run(repo, "cat-file", "blob", f"{tree}:one.txt") == "hidden"
+    assert run(repo, "cat-file", "blob", f"{tree}:sub/two.txt") == "hidden too"
+    for rubbish in (b"", b"DIRC rubbish", b"\0" * 4096):
+        (repo / ".git/index").write_bytes(rubbish)
+        assert take(repo).tree == tree, rubbish
+
+
+def test_a_merge_that_is_not_ended_is_taken_as_it_stands(repo: Path) -> None:
+    run(repo, "checkout", "-q", "-b", "other")
+    (repo / "one.txt").write_text("theirs\n")
+    commit(repo)
+    run(repo, "checkout", "-q", "main")
+    (repo / "one.txt").write_text("ours\n")
+    commit(repo)
+    with pytest.raises(subprocess.CalledProcessError):
+        run(repo, "merge", "-q", "other")
+    assert run(repo, "cat-file", "blob", f"{take(repo).tree}:one.txt").startswith("<<<<<<<")
+
+
+def test_pipes_and_paths_that_git_cannot_have_are_left_out_and_what_is_too_large_is_refused(repo: Path) -> None:
+    (repo / "one.txt").unlink()
+    os.mkfifo(repo / "one.txt")
+    os.mkfifo(repo / "pipe")
+    (repo / ".GIT").mkdir()
+    (repo / ".GIT/config").write_text("[core]\n")
+    (repo / "git~1").write_text("x")
+    assert set(listed(repo, take(repo).tree)) == {"sub/two.txt", "git~1"}
+    with (repo / "large").open("wb") as file:
+        file.truncate(LARGEST + 1)
+    with pytest.raises(NotTaken, match=r"more than 1024 MB are not committed, .*large"):
+        take(repo)
+
+
+def test_a_directory_where_a_file_was_and_a_file_where_a_directory_was(repo: Path) -> None:
+    (repo / "one.txt").unlink()
+    (repo / "one.txt").mkdir()
+    (repo / "one.txt/x").write_text("x")
+    (repo / "sub/two.txt").unlink()
+    (repo / "sub").rmdir()
+    (repo / "sub").write_text("a file")
+    assert set(listed(repo, take(repo).tree)) == {"one.txt/x", "sub"}
+
+
+# ---- what is planted
+
+PLANTED: dict[str, Callable[[Path, Path], None]] = {}
+
+
+def planted(plant: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+    PLANTED[plant.__name__] = plant
+    return plant
+
+
+@planted
+def config(repo: Path, evil: Path) -> None:
+    with (repo / ".git/config").open("a") as file:
+        file.write(
+            f"[core]\n\tfsmonitor = {evil}\n\thooksPath = {evil.parent}\n\tattributesFile = {evil.parent}/attributes\n"
+            f'[filter "evil"]\n\tclean = {evil}\n\tsmudge = {evil}\n\tprocess = {evil}\n\trequired = true\n'
+            f'[diff "evil"]\n\tcommand = {evil}\n\ttextconv = {evil}\n[diff]\n\texternal = {evil}\n'
+            f'[submodule "x"]\n\tupdate = !{evil}\n[gpg]\n\tprogram = {evil}\n[commit]\n\tgpgSign = true\n'
+        )
+    (evil.parent / "attributes").write_text("* filter=evil diff=evil\n")
+    (repo / ".git/info/attributes").write_text("* filter=evil diff=evil\n")
+    (repo / ".gitattributes").write_text("* filter=evil diff=evil text eol=crlf\n")
+
+
+@planted
+def hooks(repo: Path, evil: Path) -> None:
+    for name in ("post-index-change", "pre-commit", "reference-transaction", "post-checkout", "fsmonitor-watchman"):
+        (repo / ".git/hooks" / name).parent.mkdir(exist_ok=True)
+        (repo / ".git/hooks" / name).write_bytes(evil.read_bytes())
+        (repo / ".git/hooks" / name).chmod(0o755)
+
+
+@planted
+def broken_config(repo: Path, evil: Path) -> None:
+    (repo / ".git/config").write_text("[broken")
+
+
+@planted
+def newer_version(repo: Path, evil: Path) -> None:
+    (repo / ".git/config").write_text("[core]\n\trepositoryformatversion = 99\n")
+
+
+@planted
+def replaced_objects(repo: Path, evil: Path) -> None:
+    (repo / ".git/refs/replace").mkdir(parents=True)
+    head = run(repo, "rev-parse", "HEAD")
+    empty = run(repo, "commit-tree", "-m", "x", git.EMPTY_TREE)
+    (repo / ".git/refs/replace" / head).write_text(f"{empty}\n")
+    (repo / ".git/info/grafts").write_text(f"{head}\n")
+
+
+@planted
+def a_module_that_runs_something(repo: Path, evil: Path) -> None:
+    text = f'[submodule "x"]\n\tpath = sub\n\turl = ext::{evil}\n\tupdate = !{evil}\n'
+    (repo / ".gitmodules").write_text(text)
+
+
+@planted
+def a_lock(repo: Path, evil: Path) -> None:
+    for name in ("index.lock", "HEAD.lock", "packed-refs.lock", "shallow.lock"):
+        (repo / ".git" / name).touch()
+
+
+@planted
+def a_graph_of_rubbish(repo: Path, evil: Path) -> None:
+    (repo / ".git/objects/info/commit-graph").write_bytes(b"CGPH rubbish")
+    (repo / ".git/objects/pack/multi-pack-index").write_bytes(b"MIDX rubbish")
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_never_runs_and_the_work_is_delivered(name: str, repo: Path, tmp_path: Path) -> None:
+    evil = tmp_path / "evil" / "run.sh"
+    evil.parent.mkdir()
+    evil.write_text(f"#!/bin/sh\necho ran >>'{tmp_path}/ran'\ncat\n")
+    evil.chmod(0o755)
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
+    (repo / "one.txt").write_text("work\n")
+    (repo / "new.txt").write_text("new\n")
+    PLANTED[name](repo, evil)
+    result = left_by(attempt, {}, {})
+    assert result.problem is None
+    assert result.landing is not None
+    assert result.tree is not None
+    at = tmp_path / "checkouts" / "t1.1-1"
+    checkout.check_out(repo / ".git", result.tree, at)
+    assert ((at / "one.txt").read_bytes(), (at / "new.txt").read_bytes()) == (b"work\n", b"new\n")
+    assert {"one.txt", "new.txt"} <= {one.path for one in result.changes}
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
+    assert (repo / ".git/refs/fleet/attempts/t1.1").read_text().strip() == result.landing
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "directory", "nothing"])
+def test_a_worktree_whose_git_was_replaced_still_delivers_its_work(kind: str, repo: Path, tmp_path: Path) -> None:
+    at, attempt = place(repo, tmp_path, PlaceKind.WORKTREE)
+    (at / "one.txt").write_text("work\n")
+    (at / ".git").unlink()
+    other = tmp_path / "other"
+    other.mkdir()
+    run(other, "init", "-q")
+    match kind:
+        case "file":
+            (at / ".git").write_text(f"gitdir: {other}/.git\n")
+        case "link":
+            (at / ".git").symlink_to(other / ".git")
+        case "directory":
+            run(at, "init", "-q")
+    result = left_by(attempt, {}, {})
+    assert result.problem is None, result.problem
+    assert [one.path for one in result.changes] == ["one.txt"]
+    assert run(repo, "cat-file", "blob", f"{result.landing}:one.txt") == "work"
+
+
+# ---- what lands
+
+
+def place(repo: Path, tmp_path: Path, kind: PlaceKind) -> tuple[Path, Attempt]:
+    """A place of an attempt that is about to begin."""
+    if kind is PlaceKind.INPLACE:
+        return repo, found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
+    project = places.project(repo)
+    assert project is not None
+    made = places.make(kind, project, "work", run(repo, "rev-parse", "HEAD"), tmp_path / "places" / "work")
+    attempt = replace(NEW, cwd=str(made.path), place=kind, repository=str(repo), demands=EVERYTHING)
+    return made.path, found_by(attempt, [])
+
+
+@pytest.mark.parametrize("kind", list(PlaceKind))
+def test_what_lands_is_one_commit_in_the_main_repository_and_later_writes_do_not_count(
+    kind: PlaceKind, repo: Path, tmp_path: Path
+) -> None:
+    at, attempt = place(repo, tmp_path, kind)
+    assert attempt.began_tree == attempt.base_tree == run(repo, "rev-parse", "HEAD^{tree}")
+    (at / "one.txt").write_text("committed\n")
+    head = commit(at)
+    committed = left_by(attempt, {}, {})
+    assert (committed.landing, committed.head) == (head, head)
+    (at / "new.txt").write_text("not committed\n")
+    (at / "added.txt").write_text("added and not committed\n")
+    run(at, "add", "added.txt")
+    result = left_by(attempt, {}, {})
+    (at / "new.txt").write_text("later\n")
+    assert result.landing is not None
+    assert run(repo, "rev-parse", "refs/fleet/attempts/t1.1") == result.landing
+    assert run(repo, "rev-parse", f"{result.landing}^{{tree}}", f"{result.landing}^").split() == [result.tree, head]
+    assert run(repo, "log", "-1", "--format=%an <%ae> %s", result.landing) == (
+        "fleet <fleet@localhost> What t1.1 left uncommitted"
+    )
+    assert run(repo, "cat-file", "blob", f"{result.landing}:new.txt") == "not committed"
+    assert {one.path for one in result.changes} == {"one.txt", "new.txt", "added.txt"}
+    assert result.uncommitted == ["added.txt", "new.txt"]
+    assert run(repo, "fsck", "--no-dangling") == ""
+
+
+def test_nothing_lands_of_an_attempt_that_changed_nothing_and_what_stood_there_before_is_not_its_work(
+    repo: Path,
+) -> None:
+    (repo / "mine.txt").write_text("dirty before\n")
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
+    assert run(repo, "cat-file", "blob", f"{attempt.began_tree}:mine.txt") == "dirty before"
+    result = left_by(attempt, {}, {})
+    assert (result.landing, result.changes, result.effect, result.is_changed) == (None, [], False, False)
+    assert not (repo / ".git/refs/fleet/attempts").exists()
+    (repo / "mine.txt").unlink()
+    result = left_by(attempt, {}, {})
+    assert (result.gone, result.uncommitted, result.is_changed) == (["mine.txt"], [], True)
+
+
+def test_an_unborn_branch_has_a_tree_and_a_directory_without_git_has_none(tmp_path: Path) -> None:
+    unborn, plain = tmp_path / "unborn", tmp_path / "plain"
+    unborn.mkdir()
+    plain.mkdir()
+    run(unborn, "init", "-q", "-b", "main")
+    (unborn / "mine").write_text("before\n")
+    attempt = found_by(replace(NEW, cwd=str(unborn), demands=EVERYTHING), [])
+    (unborn / "work").write_text("w\n")
+    result = left_by(attempt, {}, {})
+    assert ([one.path for one in result.changes], result.head) == (["work"], None)
+    assert listed(unborn, result.landing or "") == {"mine": "100644", "work": "100644"}
+    assert found_by(replace(NEW, cwd=str(plain)), []).began_tree is None
+
+
+def test_what_an_earlier_attempt_did_to_the_place_is_part_of_the_result(repo: Path, tmp_path: Path) -> None:
+    at, first = place(repo, tmp_path, PlaceKind.WORKTREE)
+    (at / "one.txt").unlink()
+    again = replace(first, demands=Demands(), verdict=Verdict.RETRY)
+    assert [one.rule for one in left_by(again, {}, {}).breaches] == ["deletions"]
+    second = found_by(replace(again, id="t1.2", number=2, verdict=None), [again])
+    assert (second.base_tree == first.began_tree, second.began_tree != first.began_tree) == (True, True)
+    (at / "new.txt").write_text("x\n")
+    result = left_by(second, {}, {})
+    assert [one.rule for one in result.breaches] == ["deletions"], "what the first deleted is still deleted"
+    assert result.uncommitted == ["new.txt"]
+
+
+def test_a_repository_that_is_gone_is_said_to_be(repo: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo)), [])
+    (repo / ".git").rename(repo / "elsewhere")
+    result = left_by(attempt, {}, {})
+    assert (result.tree, result.problem) == (None, "its repository cannot be read any more")
+    run(repo, "init", "-q")
+    assert left_by(attempt, {}, {}).problem is not None, "another one in its place does not know what was found"
+
+
+def test_many_changes_are_judged_all_and_listed_in_part(repo: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands(scope=Scope(deny=("zzz",)))), [])
+    for n in range(300):
+        (repo / f"f{n}").write_text(f"{n}\n")
+    (repo / "zzz").write_text("z\n")
+    result = left_by(attempt, {}, {})
+    assert (len(result.changes), result.totals["files"], result.totals["added"]) == (200, 301, 301)
+    assert [(one.path, one.rule) for one in result.breaches] == [("zzz", "deny")]
+
+
+# ---- a clean checkout
+
+
+def test_a_checkout_is_the_tree_and_nothing_else_with_no_link_followed(repo: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (repo / "run.sh").write_text("#!/bin/sh\n")
+    (repo / "run.sh").chmod(0o755)
+    (repo / "link").symlink_to(outside)
+    (repo / "untracked").write_text("u\n")
+    tree = take(repo).tree
+    (repo / "later").write_text("l\n")
+    at = tmp_path / "home" / "checkouts" / "t1.1-1"
+    for _ in range(2):  # what a killed supervisor left is replaced
+        checkout.check_out(repo / ".git", tree, at)
+        assert {path.name for path in at.iterdir()} == {"one.txt", "sub", "run.sh", "link", "untracked"}
+        (at / "left").write_text("by a check")
+    assert at.stat().st_mode & 0o777 == at.parent.stat().st_mode & 0o777 == 0o700
+    assert os.access(at / "run.sh", os.X_OK)
+    assert os.readlink(at / "link") == str(outside)
+    assert checkout.inner(at, PurePosixPath("sub")) == at / "sub"
+    assert checkout.inner(at, PurePosixPath("new/deep")).is_dir()
+    for odd in ("link", "link/x", "one.txt", "../x"):
+        with pytest.raises(FleetError):
+            checkout.inner(at, PurePosixPath(odd))
+    assert list(outside.iterdir()) == []
+
+
+def test_files_are_put_back_as_they_were_and_what_is_lent_replaces_nothing(repo: Path, tmp_path: Path) -> None:
+    base = take(repo).tree
+    (repo / "one.txt").write_text("changed\n")
+    (repo / "sub/two.txt").unlink()
+    (repo / "fresh").write_text("f\n")
+    (repo / "kept").write_text("k\n")
+    (repo / ".gitignore").write_text("lib/\n")
+    (repo / "lib").mkdir()
+    (repo / "lib/x").write_text("x")
+    tree = take(repo).tree
+    at = tmp_path / "c"
+    checkout.check_out(repo / ".git", tree, at, base=base, put_back=["one.txt", "sub/two.txt", "fresh"])
+    assert (at / "one.txt").read_text() == "1\n"
+    assert (at / "sub/two.txt").exists()
+    assert {path.name for path in at.iterdir()} == {"one.txt", "sub", "kept", ".gitignore"}
+    assert checkout.lend(at, repo, ["lib", "kept", "missing", "../x", "/etc"]) == [repo / "lib"]
+    assert ((at / "lib/x").read_text(), (at / "kept").is_symlink()) == ("x", False)
+
+
+def test_the_checks_own_files_are_known_by_the_tree_that_was_found(repo: Path) -> None:
+    (repo / "check.sh").write_text("#!/bin/sh\nfalse\n")
+    (repo / "tests").mkdir()
+    (repo / "tests/test_a.py").write_text("def test_a(): assert 1\n")
+    commit(repo)
+    asked = Demands(checks=(CheckSpec("./check.sh && pytest"),))
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=asked), [])
+    (repo / "tests/test_a.py").write_text("def test_a(): assert 1\n\n\ndef test_b(): assert 1\n")
+    (repo / "tests/test_new.py").write_text("def test_c(): assert 1\n")
+    result = left_by(attempt, {}, {})
+    assert (result.breaches, result.check_files) == ([], ["tests/test_a.py", "tests/test_new.py"])
+    (repo / "check.sh").write_text("#!/bin/sh\ntrue\n")
+    assert [(one.path, one.rule) for one in left_by(attempt, {}, {}).breaches] == [("check.sh", "protected")]
+
+
+def test_the_outcome_of_a_second_attempt_tells_its_own_part_from_the_whole(repo: Path) -> None:
+    found = git.find(repo)
+    assert found is not None
+    first = take(repo)
+    (repo / "a").write_text("a\n")
+    second = take(repo)
+    (repo / "b").write_text("b\n")
+    with look_into(found) as trees:
+        stand = trees.take()
+        result, all_of_it = outcome(trees, Began(first.head, second.tree, first.tree), stand, {}, {})
+    assert [one.path for one in all_of_it] == ["a", "b"]
+    assert result.uncommitted == ["b"]
