@@ -72,7 +72,7 @@ def test_the_script_of_a_seed_is_printed_and_nothing_is_done(run: Run, scratch: 
     first, second = (run("chaos", "--seed", "9", "--script", "--json", env={"TMPDIR": str(scratch)}) for _ in range(2))
     assert first.code == 0
     assert first.json() == second.json()
-    assert len(first.json()["cases"]) == 30
+    assert len(first.json()["cases"]) == 40
     shown = run("chaos", "--seed", "9", "--minutes", "0.1", "--dry-run")
     assert "supervisor killed" in shown.out or "keeper killed" in shown.out or "told to stop" in shown.out
 

@@ -36,7 +36,7 @@ def test_a_script_is_scaled_to_its_minutes() -> None:
     short, long = write(1, 0.1), write(1, 10.0)
     assert len(short.cases) == 2
     assert len(short.kills) == 1, "even a short one kills somebody"
-    assert len(long.cases) == 150
+    assert len(long.cases) == 200
     assert max(kill.at for kill in long.kills) < 0.6 * long.seconds, "what was begun has time to come to its end"
 
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ SAY_EVERY = 10.0
 ANSWERS_WITHIN = 60.0
 STOPS_WITHIN = 20.0
 ORPHANS_WITHIN = 5.0
+ASKED_AT_ONCE = 4
 MOST_STARTS = 200
 FORGED = "forged by the agent"
 CHECK = "sh check.sh"
@@ -309,7 +311,8 @@ class Look:
     def facts(self) -> list[Facts]:
         rows = {str(row["id"]): row for row in self._data("tasks", "--all", "--json")}
         left = self._left(rows)
-        return [self._fact(task, case, rows.get(task), left) for task, case in self.tasks.items()]
+        with ThreadPoolExecutor(ASKED_AT_ONCE) as several:
+            return list(several.map(lambda one: self._fact(one[0], one[1], rows.get(one[0]), left), self.tasks.items()))
 
     def _fact(self, task: str, case: Case, row: Row | None, left: Mapping[str, tuple[int, ...]]) -> Facts:
         seen = tuple(one for one in witness(self.stage) if one.task == task)

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 PROGRAM = Path(__file__).parent / "standin" / "agent.py"
-CASES_PER_MINUTE = 15
+CASES_PER_MINUTE = 20
 FIRST_KILL = (2.5, 5.0)  # seconds after the beginning
 NEXT_KILL = (6.0, 14.0)  # seconds after the one before
 KILLS_UNTIL = 0.6  # of the time; in the rest what was begun comes to its end

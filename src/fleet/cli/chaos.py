@@ -36,7 +36,7 @@ def _behaviours(ctx: click.Context, param: click.Parameter, names: tuple[str, ..
 @click.option(
     "--minutes", type=click.FloatRange(0.05, 600), default=2.0, show_default=True, help="How long it may take."
 )
-@click.option("--tasks", type=click.IntRange(1, 10_000), help="How many tasks.  [default: 15 a minute]")
+@click.option("--tasks", type=click.IntRange(1, 10_000), help="How many tasks.  [default: 20 a minute]")
 @click.option(
     "--only", metavar="BEHAVIOUR", multiple=True, callback=_behaviours, help="Only such agents. May be given again."
 )
