@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 LINT = ("ruff check --quiet .", "ruff format --check --quiet .", "mypy --no-error-summary", "lint-imports --no-cache")
+AT_ONCE = ("--numprocesses=2", "--dist=loadfile")  # most of a test is waiting for somebody else
 LITELLM = "from fleet.gateway import environment; environment.ensure(print)"
 
 
@@ -48,7 +49,9 @@ def main(argv: list[str]) -> int:
         return 2
     passed = lint()
     passed = install(parts) and passed
-    passed = step("tests", [sys.executable, "-m", "pytest", "--durations=8"], PARTS=parts) and passed
+    pytest: list[str | Path] = [sys.executable, "-m", "pytest", "--durations=8"]
+    passed = step("tests", [*pytest, *AT_ONCE, "--ignore=tests/torture"], PARTS=parts) and passed
+    passed = step("promises under faults", [*pytest, "tests/torture"], PARTS=parts) and passed
     return 0 if passed else 1
 
 

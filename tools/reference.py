@@ -17,6 +17,7 @@ import msgspec
 from fleet.cli import COMMANDS, program
 from fleet.config import json_schema, load
 from fleet.config.runtime_schema import RuntimeFile
+from fleet.evidence.receipt import Receipt
 from fleet.generate import gateway_file, target
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +33,7 @@ def outputs() -> dict[str, bytes]:
         "docs/reference/cli.md": cli_page(),
         "docs/reference/fleet-yaml.md": schema_page(schema),
         "docs/reference/fleet.schema.json": json.dumps(schema, indent=2) + "\n",
+        "docs/reference/receipt.schema.json": json.dumps(receipt_schema(), indent=2) + "\n",
         "docs/reference/runtime-toml.md": settings_page(runtime_schema()),
     }
     return {path: text.encode() for path, text in texts.items()} | examples()
@@ -99,6 +101,14 @@ def settings_page(schema: Schema) -> str:
 def runtime_schema() -> dict[str, Any]:
     schema = msgspec.json.schema(RuntimeFile)
     return {**schema["$defs"].pop("RuntimeFile"), "$defs": schema["$defs"]}
+
+
+def receipt_schema() -> dict[str, Any]:
+    """The form of a receipt, with its parts in the order of their names."""
+    schema = msgspec.json.schema(Receipt)
+    parts = {name: schema["$defs"][name] for name in sorted(schema["$defs"]) if name != "Receipt"}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return {**head, **schema["$defs"]["Receipt"], "$defs": parts}
 
 
 def _parts(schema: Schema, order: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from fleet.app.add import add
 from fleet.app.home import SETTINGS
 from fleet.chaos.judge import SETTLED, Facts, Recovery, Scorecard, Seen, read_witness, score
 from fleet.chaos.script import PROGRAM, TRAITS, Behaviour, Case, Kill, Script, Victim
-from fleet.core import FleetError
+from fleet.core import FleetError, NotFound
 from fleet.core.task import NewTask, Spec
 from fleet.host import files, process
 from fleet.host.run import Ran, run
@@ -363,12 +363,15 @@ class Look:
         return found
 
     def _data(self, *args: str) -> Any:
-        """What a command says as JSON; nothing when it says nothing of the kind."""
+        """What a command says as JSON; nothing when there is no such thing. Any other answer is no fact to judge by."""
         done = self.stage.ask(*args)
+        if done.code == NotFound.exit_code:
+            return {}
         try:
             return json.loads(done.out)
         except ValueError:
-            return {}
+            said = f"fleet {' '.join(args)} gave no answer: {done.said or f'exit {done.code}'}"
+            raise FleetError(said, hint="fleet chaos --keep") from None
 
 
 def states(row: Row) -> set[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,16 +14,12 @@ from fleet.coders import conformance
 from fleet.coders.known import declared
 from fleet.config import runtime
 from fleet.config.runtime import Runtime
-from fleet.core import FleetError, NotFound, ToolMissing
-from fleet.core.text import clean
+from fleet.core import FleetError, NotFound
 from fleet.host import files, machine
-from fleet.host.run import run
+from fleet.host.program import version
 from fleet.supervisor.choice import choose
 
-SECONDS = 20.0  # for a program to tell its version
-LONGEST = 64 * 1024  # bytes of what it says
 LARGEST = 64 * 1024 * 1024  # bytes of a transcript
-VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
 INSTALL = {name: how for name, (_, how) in PROGRAMS.items()} | {"agy": "the Antigravity CLI, from Google"}
 
 
@@ -70,7 +64,7 @@ def _listed(name: str, settings: Runtime, scratch: Path) -> Listed:
     path = machine.program(coder.program)
     return Listed(
         name, origin, package, coder.program, path,
-        version=_version(path, scratch / name) if path else None,
+        version=version(path, scratch / name) if path else None,
         install=None if path else INSTALL.get(name),
         argv=argv,
         context_limit=coder.context_limit,
@@ -85,21 +79,6 @@ def _job(name: str, settings: Runtime) -> coders.Job:
     part = settings.coders.get(name)
     model = choose(None, name, settings).model
     return coders.Job("the task", Path.cwd(), model, args=tuple(part.args) if part else ())
-
-
-def _version(program: str, scratch: Path) -> str | None:
-    """What a program says of its version, asked in a place and a home of its own, with nothing of ours in its hands."""
-    scratch.mkdir()
-    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(scratch), "TERM": "dumb", "NO_COLOR": "1"}
-    try:
-        said = run([program, "--version"], cwd=scratch, env=env, timeout=SECONDS, limit=LONGEST)
-    except ToolMissing:
-        return None
-    if said.code != 0 or said.timed_out:
-        return None
-    text = (said.out.strip() or said.err.strip()).decode(errors="replace")
-    found = VERSION.search(text)
-    return found[0] if found else clean(text.partition("\n")[0], 40) or None
 
 
 def check(name: str, transcript: Path | None) -> list[conformance.Check]:

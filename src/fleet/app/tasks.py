@@ -27,6 +27,7 @@ from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
 from fleet.questions import file as questions
 from fleet.supervisor.choice import LOCK, attempt_directory, choose, where
+from fleet.supervisor.scope_watch import flagged, summary
 from fleet.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -74,14 +75,16 @@ class Row:
     cost: float | None
     peak_context_pct: int | None
     session: str | None
+    proof: Proof | None = None  # what the evidence says of its last attempt
     life: Life | None = None  # what its agent does, of one that runs and is watched
     needs_you: bool = False
     hindrance: Hindrance | None = None  # why no model has answered in its last attempt
-    proof: Proof | None = None  # what the evidence says of its last attempt
 
     @property
     def shown_state(self) -> str:
-        """The state as people read it: work that nothing could check is never just done."""
+        """The state as people read it: what an agent at work does; and what nothing could check is never just done."""
+        if self.life is not None and self.state is State.WORKING:
+            return self.life.state.value
         unverified = self.state is State.DONE and self.proof is Proof.UNVERIFIED
         return f"{self.state}, {Proof.UNVERIFIED}" if unverified else self.state.value
 
@@ -201,8 +204,10 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
     told, life = tell(task, last, alive=alive, supervised=supervised), None
     if running is not None and running.interactive:
         told, life = _in_terminal(desk, running)
-    elif running is not None and alive and supervised:
-        life = running.life
+    elif running is not None and alive:
+        life = running.life if supervised else None
+        flag = summary(flagged(attempt_directory(desk.home, running)))
+        told = replace(told, cause="; ".join(part for part in (told.cause, flag) if part))
     runs = _runs_with(desk, task, last, told.state)
     seen = last or NEVER
     return Row(
@@ -229,10 +234,10 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         cost=seen.cost,
         peak_context_pct=seen.context_share,
         session=seen.session,
+        proof=seen.proof,
         life=life,
         needs_you=life is not None and seen.needs_you,
         hindrance=seen.hindrance,
-        proof=seen.proof,
     )
 
 

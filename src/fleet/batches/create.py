@@ -27,7 +27,7 @@ from fleet.core.text import clean
 from fleet.core.work import FOREVER, Attempt, PlaceKind
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import Snapshot, look
-from fleet.host import files, locks, machine
+from fleet.host import files, locks, machine, program
 from fleet.sessions import session_name, unfit
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
@@ -209,7 +209,9 @@ def _started(site: Site, attempt: Attempt) -> Attempt:
         supervisor_lock=house.home / LOCK, interrupt=0.0, terminate=HARD,
     )  # fmt: skip
     origins = {name: origin.value for name, origin in resolved.origins.items()}
-    attempt = replace(attempt, limits=limits, origins=origins)
+    found = program.find(coder.program, begun.env, begun.cwd)
+    ran = program.identify(house.home, found, ask=False) if found else None
+    attempt = replace(attempt, limits=limits, origins=origins, program=ran)
     house.ledger.save(attempt)  # before anything runs: whoever finds it running keeps it to them
     terminal = session_name(site.workspace.tmux_prefix, attempt.branch or "")
     terminal = site.server.open(terminal, attempt.id, Path(attempt.cwd), keeper.in_terminal(directory, begun)).name

@@ -31,6 +31,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "ready": ("fleet.cli.tasks", "List the tasks that could start now."),
         "show": ("fleet.cli.tasks", "Show one task whole."),
         "task": ("fleet.cli.tasks", "Read what a task left: log, events, plan, knowledge, questions, receipt …"),
+        "verify": ("fleet.cli.verify", "Check receipts again, from scratch."),
         "questions": ("fleet.cli.questions", "List what agents ask and nobody has answered."),
         "answer": ("fleet.cli.questions", "Answer what an agent asks, and let its task go on."),
         "comment": ("fleet.cli.tasks", "Write a comment on a task."),

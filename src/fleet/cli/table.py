@@ -20,15 +20,9 @@ def _own(is_own: Callable[[Row], bool]) -> Callable[[str, Row], str]:
     return lambda text, row: click.style(text, bold=True) if is_own(row) else click.style(text, dim=True)
 
 
-def _state(row: Row) -> str:
-    """What its agent does, where that says more than the state of the task."""
-    lives = row.life is not None and row.state.value == "working"
-    return row.life.state.value if row.life is not None and lives else row.shown_state
-
-
 COLUMNS: list[Column[Row]] = [
     Column("ID", 0, lambda row: row.id),
-    Column("STATE", 0, lambda row: _state(row), lambda text, row: state_colour(text, _state(row))),
+    Column("STATE", 0, lambda row: row.shown_state, lambda text, row: state_colour(text, row.shown_state)),
     Column("STARTED", 8, lambda row: clock(row.started)),
     Column("ELAPSED", 1, lambda row: span(row.elapsed)),
     Column("IDLE", 2, lambda row: span(row.idle)),

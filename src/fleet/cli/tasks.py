@@ -349,12 +349,18 @@ def _running_now() -> list[tuple[str, str]]:
 @click.argument("id")
 @click.argument("what", type=click.Choice(READABLE))
 @click.option("--follow", "-f", is_flag=True, help="Go on as it grows.")
-def task(id: str, what: str, follow: bool) -> None:
-    """Read what a task left: its log and events, the agent's plan, knowledge and questions, its receipt, its stderr."""
+@click.option("--raw", "--json", "raw", is_flag=True, help="As it is in the file; a receipt is JSON.")
+def task(id: str, what: str, follow: bool, raw: bool) -> None:
+    """Read what a task left: its log and events, the agent's plan, knowledge and questions, its receipt, its stderr.
+
+    A receipt is told in words on a terminal, and is JSON for everybody else.
+    """
     from fleet.app.tasks import content, is_going_on, readable
 
     desk = open_desk()
     path = readable(desk, id, what)
+    if what == "receipt" and not raw and not follow and sys.stdout.isatty() and _tell_receipt(desk, path):
+        return
     shown = 0
     while True:
         while piece := content(path, shown):
@@ -363,6 +369,18 @@ def task(id: str, what: str, follow: bool) -> None:
         if not follow or not is_going_on(desk, id):
             return
         time.sleep(0.5)
+
+
+def _tell_receipt(desk: Desk, path: Path) -> bool:
+    """Show a receipt in words; False when the file is none."""
+    from fleet.app.verify import look
+    from fleet.cli.verify import show_receipt
+    from fleet.evidence.receipt import load_receipt
+
+    receipt = load_receipt(path)
+    if receipt is not None:
+        show_receipt(receipt, look(desk.home, receipt.attempt.id))
+    return receipt is not None
 
 
 def _pour(text: bytes) -> None:

@@ -25,7 +25,7 @@ from fleet.core.work import Event, EventKind, Usage
 
 POLICIES = ("allow", "reject")
 BRIDGE = (sys.executable, "-P", "-m", "fleet.coders.bridge")  # -P: nothing is imported from the working directory
-CAN = Can(resume=True, ask=True, usage=True, cost=True, words=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True, tools=True, words=True)
 LOGIN = -32000  # the protocol's code for an agent that nobody has logged in to
 STATUS = re.compile(r"\b(401|402|403|429|500|502|503|504|529)\b")
 MOST_CALLS = 10_000

@@ -36,7 +36,7 @@ OPTIONS = (
 BEGIN = "Now begin."
 SMALLEST = 10_000  # parts of a US dollar
 SYNTHETIC = "<synthetic>"  # the model of the messages Claude Code writes itself, about an error
-CAN = Can(resume=True, ask=True, usage=True, cost=True, budget=True, talk=True, name=True, words=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True, budget=True, talk=True, name=True, tools=True, words=True)
 FLAGS = ("--dangerously-skip-permissions",)  # in a terminal, when the user gives none
 # The folder is not asked about: fleet made it from a repository of the user's, who starts an agent in it by this very
 # command. Of what else this variable does nothing was seen; `claude -p` does not ask either.

@@ -35,7 +35,7 @@ OPTIONS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-an
 STDIN = "-"
 STATUS = re.compile(r"status:? (401|403|429|5\d\d)\b")
 USED_UP = re.compile(r"hit your usage limit|usage_limit_reached")
-CAN = Can(resume=True, ask=True, talk=True, words=True)
+CAN = Can(resume=True, ask=True, talk=True, tools=True, words=True)
 # In a terminal: the agent is its own child, not that of a server which all terminals share; no update is asked about.
 IN_TERMINAL = ("--no-daemon", "-c", "check_for_update_on_startup=false")
 FLAGS = ("--dangerously-bypass-approvals-and-sandbox",)  # in a terminal, when the user gives none

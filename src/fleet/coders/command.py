@@ -55,7 +55,7 @@ class Declared(Quiet):
     def can(self) -> Can:
         told = _told(self.events)
         resume, talk = self.resume_flag is not None, bool(self.interactive)
-        return Can(resume=resume, usage=told.usage, cost=told.cost, talk=talk, words=told.words)
+        return Can(resume=resume, usage=told.usage, cost=told.cost, talk=talk, tools=told.tools, words=told.words)
 
     @property
     def unproven(self) -> str:

@@ -14,7 +14,7 @@ from fleet.coders.base import Can, Coder, Command, Job, checked
 from fleet.core.work import Event
 
 PROGRAM = Path(__file__).parent / "scripted" / "agent.py"
-CAN = Can(usage=True, cost=True, words=True)
+CAN = Can(usage=True, cost=True, tools=True, words=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ WORDS = {"wait and try again later": 429, "quota limitations": 429, "model is ov
 WAIT = re.compile(r"\b(?:retry (?:after|in)|reset after) ([0-9.hms]{2,40})")
 SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(h|ms|m|s)")
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-CAN = Can(talk=True, name=True, words=True)
+CAN = Can(talk=True, name=True, tools=True, words=True)
 FLAGS = ("--approval-mode=yolo",)  # in a terminal, when the user gives none
 
 

@@ -28,7 +28,7 @@ from fleet.core.work import Event, EventKind, Usage
 # `--auto` allows what would be asked, in subagents too, and leaves what the user forbade forbidden; permissions in the
 # environment (OPENCODE_PERMISSION) would undo the user's own.
 OPTIONS = ("--format", "json", "--auto")
-CAN = Can(resume=True, ask=True, usage=True, cost=True, talk=True, words=True)
+CAN = Can(resume=True, ask=True, usage=True, cost=True, talk=True, tools=True, words=True)
 FLAGS = ("--auto",)  # in a terminal, when the user gives none
 PLUGINS = Path(__file__).with_name("opencode_talk")
 

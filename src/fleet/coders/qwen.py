@@ -22,7 +22,7 @@ OPTIONS = ("--output-format", "stream-json", "--approval-mode", "yolo")
 FAILED = re.compile(r"\[API Error: (?:(\d{3})\b)?")  # how what a provider refused begins, also where the model speaks
 IDLE = "QWEN_CODE_MCP_TOOL_IDLE_TIMEOUT_MS"  # a tool that is silent for longer, else five minutes, is given up
 FILES, FILES_END = "\n--- Content from referenced files ---", "--- End of content ---"
-CAN = Can(resume=True, ask=True, usage=True, talk=True, name=True, words=True)
+CAN = Can(resume=True, ask=True, usage=True, talk=True, name=True, tools=True, words=True)
 SETTINGS = Path(__file__).with_name("qwen_talk") / "hooks.json"  # the lowest of all: the user's own count more
 FLAGS = ("--approval-mode=yolo",)  # in a terminal, when the user gives none
 

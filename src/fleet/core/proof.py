@@ -136,6 +136,7 @@ class Heard:
     unmatched: int = 0  # calls of which no end was seen
     commands: tuple[str, ...] = ()  # that its tools ran, as far as they tell
     claimed_only: tuple[str, ...] = ()  # commands that it says it ran, and never did
+    words: str = ""  # its last ones, cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,8 +84,8 @@ def _closed(task: Task, last: Attempt | None) -> Told:
 def _blocked(task: Task, last: Attempt | None) -> Told:
     if last is not None and not last.forgiven:
         if last.verdict is Verdict.REFUSED:
-            decides = f"a person decides: fleet show {task.id}, fleet retry {task.id}"
-            return Told(State.REFUSED, _join(last.cause, hindered(last), decides))
+            asked = f"a person decides: fleet show {task.id}, fleet retry {task.id}"
+            return Told(State.REFUSED, _join(last.cause, hindered(last), asked))
         if last.verdict is Verdict.FAILED:
             return Told(State.FAILED, _join(last.cause, hindered(last)))
         if last.verdict is Verdict.ASKED:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fleet.core.liveness import Life
-from fleet.core.proof import Demands, Proof
+from fleet.core.proof import Demands, Program, Proof
 from fleet.core.task import Spec
 
 
@@ -37,6 +37,7 @@ class Ending(StrEnum):
     TIMED_OUT = "timed out"
     OUTPUT = "output limit"
     SILENT = "silent"
+    SCOPE = "out of scope"
     STUCK = "stuck"
     TOKENS = "token limit"
     COST = "cost limit"
@@ -241,6 +242,8 @@ class Attempt:
     proof: Proof | None = None  # what the evidence says of its work
     reason: str = ""  # for that, in one sentence
     nonce: str = ""  # known to its agent alone: an event that carries it comes from the agent that was started
+    program: Program | None = None  # what was started, as it was found before
+    receipt: str = ""  # the hash of its receipt, once that is written
     dispatched: float | None = None  # when the first event came that proves that the agent is the one and is at work
     life: Life | None = None  # what it does, as it was last seen
     needs_you: bool = False  # a person should look at it, by the policy of the state it is in

@@ -27,6 +27,7 @@ BEGIN = "INSERT INTO attempts VALUES (:id, :task, :number, 0, :facts)"
 SAVE = "UPDATE attempts SET settled = :settled, facts = :facts WHERE id = :id"
 ONE = "SELECT facts FROM attempts WHERE id = :id"
 OF_TASK = "SELECT facts FROM attempts WHERE task = :task ORDER BY number"
+ALL = "SELECT facts FROM attempts ORDER BY task, number"
 UNSETTLED = "SELECT facts FROM attempts WHERE settled = 0 ORDER BY id"
 LAST_OF = """
     SELECT facts, max(number) FROM attempts WHERE task IN (SELECT value FROM json_each(:tasks)) GROUP BY task
@@ -98,6 +99,10 @@ class Ledger:
         """The newest attempt at every task that was ever tried."""
         return {attempt.task: attempt for attempt in self._list(LAST_OF_EACH)}
 
+    def all(self) -> list[Attempt]:
+        """Every attempt that there ever was."""
+        return self._list(ALL)
+
     def forgive(self, task: str) -> None:
         """Let the failures so far count no more, for a person who opens the task again."""
         with database.changing(self._file, SCHEMA) as db:
@@ -105,6 +110,14 @@ class Ledger:
                 if attempt.verdict is not None:
                     forgiven = _written(replace(attempt, forgiven=True))
                     db.execute(SAVE, {"id": attempt.id, "settled": 1, "facts": forgiven})
+
+    def note_receipt(self, attempt: str, name: str) -> None:
+        """Note the hash of an attempt's receipt; what else is known of it may have changed meanwhile, and stays."""
+        with database.changing(self._file, SCHEMA) as db:
+            for known in [_read(row[0]) for row in db.execute(ONE, {"id": attempt})]:
+                settled = int(known.verdict is not None)
+                facts = _written(replace(known, receipt=name))
+                db.execute(SAVE, {"id": attempt, "settled": settled, "facts": facts})
 
     def _list(self, question: str, **values: str) -> list[Attempt]:
         with database.reading(self._file, SCHEMA) as db:

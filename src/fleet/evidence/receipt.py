@@ -85,6 +85,8 @@ class Process:
     dropped: int = 0
     leftovers: int = 0  # processes that it left behind and its keeper ended
     survivors: int = 0  # processes that could not be ended
+    fenced: bool | None = None  # whether it was kept from fleet's own files; None: it was not to be
+    unfenced: str | None = None  # why not
 
 
 @dataclass(frozen=True, slots=True)

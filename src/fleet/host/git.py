@@ -127,19 +127,41 @@ class Mirror:
         found = self._ask("cat-file", "blob", name)
         return None if found is None else found.encode(errors="surrogateescape")
 
+    def between(self, base: str, tip: str) -> str | None:
+        """What differs between two commits, as `git diff-tree --raw -z` says it; None when git could not say."""
+        return self._ask("diff-tree", "-r", "--raw", "-z", "--no-renames", base, tip, "--")
+
+    def standing(self, tip: str | None) -> str | None:
+        """What stands in the working tree and is not committed, as `git status --porcelain=v2 -z` says it.
+
+        Submodules are left out: git would start itself there, with what stands in their configuration.
+        """
+        return self._status(tip, "--porcelain=v2", "--untracked-files=all")
+
+    def tree(self, commit: str) -> str | None:
+        """The tree of a commit; None when the repository has no such commit."""
+        found = self._ask("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}^{{tree}}") or ""
+        return found.strip() or None
+
+    def has_tree(self, tree: str) -> bool:
+        return self._ask("cat-file", "-e", f"{tree}^{{tree}}") is not None
+
     def dirty(self, tip: str | None) -> list[str] | None:
         """Paths in the working tree that differ from what is committed; None when git could not say."""
+        text = self._status(tip, "--porcelain=v1", "--untracked-files=normal")
+        return None if text is None else [entry[3:] for entry in text.split("\0") if entry]
+
+    def _status(self, tip: str | None, *form: str) -> str | None:
         try:
             copy_index(self._repository.own / "index", self._at / "index")
             copy_exclude(self._repository.common, self._at)
         except OSError:
             return None
         files.write(self._at / "HEAD", f"{tip or 'ref: refs/heads/none'}\n".encode())
-        text = self._ask(
-            f"--work-tree={self._repository.top}", "-c", "core.bare=false", "status", "-z", "--porcelain=v1",
-            "--untracked-files=normal", "--no-renames", "--ignore-submodules=all",
+        return self._ask(
+            f"--work-tree={self._repository.top}", "-c", "core.bare=false", "status", "-z", *form,
+            "--no-renames", "--ignore-submodules=all",
         )  # fmt: skip
-        return None if text is None else [entry[3:] for entry in text.split("\0") if entry]
 
     def _ask(self, *args: str) -> str | None:
         env = SURE | {"PATH": os.environ.get("PATH", os.defpath), "GIT_COMMON_DIR": str(self._at)}

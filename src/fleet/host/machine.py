@@ -7,6 +7,7 @@ import resource
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -155,3 +156,11 @@ def _is_loopback(hexadecimal: str) -> bool:
     return hexadecimal == "0" * 24 + "01000000" or (
         hexadecimal.startswith("0" * 16 + "FFFF0000") and hexadecimal.endswith("7F")
     )
+
+
+def spent() -> float:
+    """Seconds of a core that this thread and the programs run by this process have taken so far."""
+    import resource
+
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.thread_time() + children.ru_utime + children.ru_stime

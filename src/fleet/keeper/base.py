@@ -12,12 +12,15 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What the agent is kept from. Where this machine cannot do it, the agent runs without, and that is recorded."""
+    """What the agent is kept from. Where this machine cannot do it, the agent runs without, and that is recorded; where
+    it is required, the agent is not started.
+    """
 
     hidden: tuple[Path, ...] = ()  # directories that are empty to it
     shown: tuple[Path, ...] = ()  # of what is in those, what is there for it all the same, to be written to
-    read_only: tuple[Path, ...] = ()
+    read_only: tuple[Path, ...] = ()  # one that is hidden too is as empty as it is, and stays so
     network: bool = True  # without one there is a loopback of its own, and nothing else
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)

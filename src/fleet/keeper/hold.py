@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from fleet.host import files, locks, process
-from fleet.keeper.base import Exit, Start
+from fleet.keeper.base import Exit, Fence, Start
 
 PROGRAM = Path(__file__).with_name("keep.py")
 LOCK, EVENTS, CONTROL, SPEC, DRAFT, RECORD = "lock", "events", "control", "spec", ".exit.json", "exit.json"
@@ -247,8 +247,17 @@ def _spec(start: Start) -> bytes:
             "terminate": float(start.terminate),
             "dead_man": float(start.dead_man),
             "supervisor_lock": os.fsencode(start.supervisor_lock),
+            "fence": _fence(start.fence) if start.fence else None,
         }
     )
+
+
+def _fence(fence: Fence) -> dict[str, list[bytes] | bool]:
+    paths = {"hidden": fence.hidden, "shown": fence.shown, "read_only": fence.read_only}
+    return {name: [os.fsencode(path.absolute()) for path in some] for name, some in paths.items()} | {
+        "network": fence.network,
+        "required": fence.required,
+    }
 
 
 def _bytes(text: str) -> bytes:

@@ -24,7 +24,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterable
-    from typing import NoReturn
+    from typing import NoReturn, TypedDict
+
+    class FenceSpec(TypedDict):
+        hidden: list[bytes]
+        shown: list[bytes]
+        read_only: list[bytes]
+        network: bool
+        required: bool
 else:
     import _signal as signal  # without the enums around it, which are a third of the start-up time
 
@@ -46,12 +53,22 @@ CLAIM_PAUSE, CLAIM_TRIES = 0.02, 10
 CALM = b"\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?25h\x1b[0m"
 NEVER = float("inf")
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
+NEW_MOUNTS, NEW_USERS, NEW_NETWORK = 0x20000, 0x10000000, 0x40000000
+READ_ONLY, NO_SUID, NO_DEVICES, REMOUNT, BIND, ALL_BELOW, FOLLOWS = 1, 2, 4, 32, 4096, 16384, 1 << 19
+AS_THEY_WERE = NO_SUID | NO_DEVICES | 8 | 1024 | 2048  # flags that have one number for those who ask and who set them
+EMPTY = b"size=1m,nr_inodes=1k,mode=0700"
+SET_INTERFACE, LOOPBACK_UP = 0x8914, b"lo".ljust(16, b"\0") + (0x49).to_bytes(2, sys.byteorder).ljust(24, b"\0")
+UNFENCED = "not fenced: "
 LINUX = os.path.exists("/proc/self/stat")
 KEYS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # what a terminal sends to those who are not in front
 
 
 class NotStarted(Exception):
     """The agent never ran; the message says why."""
+
+
+class Unfenced(Exception):
+    """The agent cannot be kept from what it is to be kept from; the message says why."""
 
 
 class Spec:
@@ -69,11 +86,14 @@ class Spec:
         terminate: float,
         dead_man: float,
         supervisor_lock: bytes,
+        fence: FenceSpec | None,
     ) -> None:
         self.argv, self.env, self.cwd = argv, env, cwd
         self.timeout, self.output, self.line = timeout, output, line
         self.interrupt, self.terminate = interrupt, terminate
         self.dead_man, self.supervisor_lock = dead_man, supervisor_lock
+        self.fence, self.unfenced = fence, ""
+        self.is_fenced = None if fence is None else True
 
 
 def main() -> None:
@@ -279,6 +299,7 @@ class Keeper:
 
     def _announce(self) -> None:
         facts: dict[str, object] = {"pid": self.tree.pid, "keeper": os.getpid(), "started": self.started}
+        facts["fenced"] = self.spec.is_fenced
         try:
             write_whole("agent.json", encode(facts))
         except OSError:
@@ -395,6 +416,8 @@ class Keeper:
             "leftovers": self.leftovers,
             "survivors": 0 if self.tree.empty or not ran else len(self.tree.living()),
             "pid": self.tree.pid if ran else None,
+            "fenced": self.spec.is_fenced if ran else None,
+            "unfenced": self.spec.unfenced or None,
         }
 
     def _own_end(self) -> str:
@@ -730,13 +753,22 @@ def open_stdin() -> int:
 
 def spawn(spec: Spec, streams: list[int], terminal: Terminal | None = None) -> tuple[int, str]:
     """Start the agent: its process, and why it could not become the program, if so."""
+    pid, error = fork(spec, streams, terminal)
+    if error.startswith(UNFENCED) and spec.fence and not spec.fence["required"]:
+        spec.unfenced, spec.fence, spec.is_fenced = error.removeprefix(UNFENCED), None, False
+        pid, error = fork(spec, streams, terminal)
+    for fd in streams:
+        os.close(fd)
+    return pid, error
+
+
+def fork(spec: Spec, streams: list[int], terminal: Terminal | None) -> tuple[int, str]:
     keeper = os.getpid()
     heard, told = os.pipe()
     pid = os.fork()
     if pid == 0:
         become(spec, streams, told, keeper, terminal)
-    for fd in (*streams, told):
-        os.close(fd)
+    os.close(told)
     with open(heard, "rb") as report:
         error = report.read().decode()
     if error:
@@ -749,20 +781,158 @@ def become(spec: Spec, streams: list[int], report: int, keeper: int, terminal: T
     what = b""
     try:
         lead(terminal)
-        prctl(SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != keeper:
-            os._exit(127)  # it died before it could be promised that we die with it
         for number, fd in enumerate(streams):
             os.dup2(fd, number)
         forget_signals()
+        if spec.fence:
+            enclose(spec.fence)
+        prctl(SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != keeper:
+            os._exit(127)  # it died before it could be promised that we die with it
         what = spec.cwd
         os.chdir(spec.cwd)
         what = spec.argv[0]
         os.execvpe(spec.argv[0], spec.argv, spec.env)  # noqa: S606
+    except Unfenced as problem:
+        os.write(report, (UNFENCED + str(problem)).encode())
     except BaseException as problem:
         os.write(report, explain(problem, os.fsdecode(what)).encode())
     finally:
         os._exit(127)
+
+
+def enclose(fence: FenceSpec) -> None:
+    """Keep this process, and all that comes from it, from what is hidden: nobody else sees a difference.
+
+    It is done as the master of namespaces of our own. Then we enter one more, in which we are not: what was covered
+    before cannot be uncovered there, not even by root.
+    """
+    try:
+        if not LINUX:
+            raise Unfenced("it takes namespaces, which only Linux has")
+        enter(NEW_USERS | NEW_MOUNTS | (0 if fence["network"] else NEW_NETWORK))
+        mount(b"none", b"/", FOLLOWS | ALL_BELOW)  # what others mount comes in; nothing of ours goes out
+        cover(fence["hidden"], fence["shown"])
+        for path in fence["read_only"]:
+            protect(os.path.realpath(path))
+        if not fence["network"]:
+            raise_loopback()
+        enter(NEW_USERS)
+    except OSError as problem:
+        raise Unfenced(explain(problem)) from problem
+
+
+def enter(namespaces: int) -> None:
+    """Enter new namespaces in which all are who they were, as far as we may say so. Only one who stays outside may."""
+    maps = identity()
+    ours = os.getpid()
+    heard, told = os.pipe()
+    scribe = os.fork()
+    if scribe == 0:
+        os.close(told)
+        write_maps(ours, maps if os.read(heard, 1) else {})
+    os.close(heard)
+    try:
+        system("unshare", namespaces)
+        os.write(told, b".")
+    finally:
+        os.close(told)
+        code = os.waitstatus_to_exitcode(os.waitpid(scribe, 0)[1])
+    if code:
+        raise OSError(code, os.strerror(code), "uid_map")
+
+
+def identity() -> dict[str, bytes]:
+    """What maps every user to itself: for root all there are, for others themselves alone."""
+    if os.geteuid() != 0:
+        own = {"uid_map": os.geteuid(), "gid_map": os.getegid()}
+        return {"setgroups": b"deny"} | {name: b"%d %d 1" % (number, number) for name, number in own.items()}
+    return {name: b"\n".join(ranges(name)) for name in ("uid_map", "gid_map")}
+
+
+def ranges(name: str) -> list[bytes]:
+    rows = [line.split() for line in read_file(f"/proc/self/{name}").splitlines()]
+    return [b"%s %s %s" % (first, first, many) for first, _, many in rows]
+
+
+def write_maps(pid: int, maps: dict[str, bytes]) -> NoReturn:
+    code = 1
+    try:
+        for name, content in maps.items():
+            fd = os.open(f"/proc/{pid}/{name}", os.O_WRONLY)
+            os.write(fd, content)
+            os.close(fd)
+        code = 0
+    except OSError as problem:
+        code = problem.errno or 1
+    finally:
+        os._exit(code)
+
+
+def cover(hidden: list[bytes], shown: list[bytes]) -> None:
+    """Put an empty directory over each that is hidden, and back into it what is shown of it."""
+    there = [(os.path.normpath(path), os.path.realpath(path)) for path in hidden if os.path.isdir(path)]
+    kept = [found for path in shown for found in [find_below(os.path.normpath(path), there)] if found]
+    for _, real in there:
+        mount(b"tmpfs", real, NO_SUID | NO_DEVICES, b"tmpfs", EMPTY)
+    for target, fd in kept:
+        make_room(target, is_directory=os.path.isdir(b"/proc/self/fd/%d" % fd))
+        mount(b"/proc/self/fd/%d" % fd, target, BIND | ALL_BELOW)
+        os.close(fd)
+
+
+def find_below(path: bytes, hidden: list[tuple[bytes, bytes]]) -> tuple[bytes, int] | None:
+    """Where a path stands in what is hidden, and itself, opened; None when it is not there.
+
+    Somebody's link that leads out of there is followed; one that leads back in could show anything, and is not.
+    """
+    for said, real in hidden:
+        target = real + path[len(said) :] if is_below(path, said) else os.path.realpath(path)
+        led = os.path.realpath(target)
+        if target == real:
+            raise Unfenced(ascii(os.fsdecode(path)) + " is to be hidden, and to be shown")
+        if is_below(target, real) and (led == target or not is_below(led, real)) and os.path.exists(led):
+            return target, os.open(led, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    return None
+
+
+def is_below(path: bytes, directory: bytes) -> bool:
+    return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
+
+
+def make_room(target: bytes, *, is_directory: bool) -> None:
+    """Something to mount upon."""
+    os.makedirs(target if is_directory else os.path.dirname(target), 0o700, exist_ok=True)
+    if not is_directory:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o600))
+
+
+def protect(path: bytes) -> None:
+    """Let nobody write there; what is mounted below it is another matter."""
+    if not os.path.ismount(path):
+        mount(path, path, BIND | ALL_BELOW)
+    mount(b"none", path, REMOUNT | BIND | READ_ONLY | os.statvfs(path).f_flag & AS_THEY_WERE)
+
+
+def raise_loopback() -> None:
+    fd = system("socket", 2, 1, 0)
+    try:
+        fcntl.ioctl(fd, SET_INTERFACE, LOOPBACK_UP)
+    finally:
+        os.close(fd)
+
+
+def mount(source: bytes, target: bytes, flags: int, kind: bytes | None = None, options: bytes | None = None) -> None:
+    system("mount", source, target, kind, ctypes.c_ulong(flags), options, about=target)
+
+
+def system(name: str, *given: object, about: bytes = b"") -> int:
+    """Ask the kernel for something that Python has no word for."""
+    done = getattr(ctypes.CDLL(None, use_errno=True), name)(*given)
+    if done < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), os.fsdecode(about) or name)
+    return int(done)
 
 
 def lead(terminal: Terminal | None) -> None:
@@ -846,6 +1016,8 @@ def encode(facts: dict[str, object]) -> bytes:
 def encode_value(value: object) -> str:
     if value is None:
         return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if not isinstance(value, str):
         return repr(value)
     return '"' + "".join(c if " " <= c <= "~" and c not in '"\\' else f"\\u{ord(c):04x}" for c in value) + '"'

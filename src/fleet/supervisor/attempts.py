@@ -23,7 +23,8 @@ from fleet.supervisor.place import Slow
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
 from fleet.supervisor.result import add_checks, bring_back, look_at, nothing, write_receipt
-from fleet.supervisor.settle import decide, has_more, publish, put_back, release, reopen, tell
+from fleet.supervisor.scope_watch import ScopeWatch, out_of_scope
+from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import check
 from fleet.supervisor.watch import Watch
@@ -38,6 +39,7 @@ class Attempts:
         self._cannot_go_on = cannot_go_on
         self._neighbours: dict[str, set[str]] = {}
         self._waiting: dict[str, str] = {}
+        self._scope = ScopeWatch(house, lambda name: self.current.get(name))
         self._watch = Watch(house)
         self._starts: dict[str, keeper.Start] = {}  # what prepare put together; made again after a restart
         self.current: dict[str, Attempt] = {}
@@ -60,9 +62,12 @@ class Attempts:
         hold = await aside(self._hold, attempt)
         self.settling.discard(name)
         try:
+            await self._scope.meet(self.current[name], hold.abort)
             await follow(self._house, self.current[name], hold, self._know, self._watch)
+            await aside(self._keep, out_of_scope(self._house, self.current[name]))
             await hand_over(self._house, self.current[name], self._keep)
         finally:
+            self._scope.let_go(name)
             hold.close()
             self.settling.add(name)
         if hold.exit is None:
@@ -165,11 +170,9 @@ class Attempts:
         if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told
                 tell(self._house, attempt)
-        if receipt is not None:
-            said = attempt.reason or attempt.cause
-            publish(self._house, replace(receipt, attempt=attempt, verdict=attempt.proof, reason=said))
-        else:
-            release(self._house, attempt)
+        gone = Receipt(attempt, Process("lost", error="what was found is gone"), nothing(attempt))
+        said = attempt.reason or attempt.cause
+        publish(self._house, replace(receipt or gone, attempt=attempt, verdict=attempt.proof, reason=said))
         facts: dict[str, Any] = {"ending": attempt.ending, "verdict": attempt.verdict, "cause": attempt.cause}
         facts |= {"proof": attempt.proof} if attempt.proof else {}
         note(self._house, attempt, "settled", **facts)

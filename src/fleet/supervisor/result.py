@@ -15,6 +15,7 @@ from fleet.host import files
 from fleet.keeper import Cause
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import named
+from fleet.supervisor.listen import heard, program_of
 from fleet.supervisor.place import place_of
 from fleet.supervisor.trees import left_by
 
@@ -50,7 +51,8 @@ def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
     ended = replace(
         attempt, ended=attempt.ended or (seen.ended if seen else house.now()), memory=(seen and seen.memory) or None
     )
-    save(directory / "receipt.json", Receipt(ended, process_of(attempt, directory), result))
+    receipt = Receipt(ended, process_of(attempt, directory), result)
+    save(directory / "receipt.json", replace(receipt, program=program_of(house, attempt), heard=heard(house, attempt)))
     return ended
 
 
@@ -92,6 +94,8 @@ def process_of(attempt: Attempt, directory: Path) -> Process:
         dropped=seen.dropped,
         leftovers=seen.leftovers,
         survivors=seen.survivors,
+        fenced=seen.fenced,
+        unfenced=seen.unfenced,
     )
 
 

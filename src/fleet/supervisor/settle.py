@@ -10,6 +10,8 @@ from fleet.core import FleetError, NotFound
 from fleet.core.task import Status, is_cancelled
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence import ledger
+from fleet.evidence.chain import Key, make_key, seal
+from fleet.evidence.claims import claims
 from fleet.evidence.receipt import Process, Receipt, save
 from fleet.host import files
 from fleet.places import ports
@@ -142,11 +144,26 @@ def release(house: House, attempt: Attempt) -> None:
     ports.free(house.home, attempt.id)
 
 
-def publish(house: House, final: Receipt) -> None:
-    """The receipt as it stays: with the verdict in it, and for the task as a whole."""
-    release(house, final.attempt)
+def publish(house: House, found: Receipt) -> None:
+    """The receipt as it stays: with the verdict in it, and what the agent claimed, the next in the chain of this home;
+    for the attempt, and for the task as a whole. The attempt notes its hash.
+    """
+    attempt = replace(found.attempt, receipt="")
+    release(house, attempt)
+    final = seal(house.home, replace(found, attempt=attempt, claims=claims(found)), _key(house, attempt))
     directory, task = house.attempt_directory(final.attempt), house.task_directory(final.attempt.task)
     with suppress(OSError):
         save(directory / "receipt.json", final)
         save(task / "receipt.json", final)
         files.write(task / "log.stderr", files.read_end(directory / "stderr", STDERR) or b"", files.PRIVATE)
+    house.ledger.note_receipt(attempt.id, final.hash)
+
+
+def _key(house: House, attempt: Attempt) -> Key | None:
+    """The key of this home. One that cannot be trusted stops no work: the receipt has no mac then, and that is said."""
+    try:
+        return make_key(house.home)
+    except (FleetError, OSError) as problem:
+        text = problem.message if isinstance(problem, FleetError) else str(problem)
+        house.log.say("receipt not signed", task=attempt.task, level="warning", attempt=attempt.id, text=text)
+        return None

@@ -13,7 +13,7 @@ from fleet.core import BadConfig
 from fleet.core.task import Task
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import PROVIDERS
-from fleet.host import machine
+from fleet.host import machine, program
 from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.choice import LOCK
@@ -57,7 +57,10 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
         dead_man=house.runtime.dead_man,
         supervisor_lock=house.home / LOCK,
     )
-    return resuming(attempt, earlier, session), begun
+    found = program.find(coder.program, begun.env, begun.cwd)
+    is_known = declared is None or not declared.argv  # what a user declared may take `--version` for work to do
+    ran = program.identify(house.home, found, ask=is_known) if found else None
+    return replace(resuming(attempt, earlier, session), program=ran), begun
 
 
 def fenced(house: House, attempt: Attempt, argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,0 +1,190 @@
+"""verify, and how a receipt looks on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.show import BAD, GOOD, MEH, data, json_option, size, talk
+from fleet.core import BadConfig
+from fleet.core.text import clean
+
+if TYPE_CHECKING:
+    from fleet.app.verify import Verified
+    from fleet.core.proof import Change
+    from fleet.evidence.audit import Audit, Finding
+    from fleet.evidence.receipt import Check, Process, Receipt, Result
+
+MARKS = {True: click.style("✓", fg=GOOD), False: click.style("✗", fg=BAD), None: click.style("?", fg=MEH)}
+COLOURS = {"verified": GOOD, "refused": BAD, "unverified": MEH}
+WIDE, MOST = 2000, 20
+
+
+@click.command()
+@click.argument("name", metavar="ID|BRANCH", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every receipt of this home.")
+@click.option("--run/--no-run", default=None, help="Run the checks again, in a clean checkout.  [default: for one ID]")
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, name: str | None, everything: bool, run: bool | None, as_json: bool) -> None:
+    """Check receipts again, from scratch: that nobody changed, removed or added one, and that what they name is there.
+
+    Exit code 0: everything holds; 1: something does not; 3: there is no such task, or it has no receipt.
+    """
+    from fleet.app.verify import verify as look
+
+    if everything == (name is not None):
+        raise BadConfig("name a task, an attempt or a branch, or say --all", hint="fleet verify --all")
+    found = look(name, run=not everything if run is None else run)
+    data(_plain(found)) if as_json else _show(found, whole=not everything)
+    ctx.exit(0 if found.holds else 1)
+
+
+def _plain(found: Verified) -> dict[str, object]:
+    return {
+        "holds": found.holds,
+        "receipts": [
+            {
+                "attempt": one.attempt,
+                "task": one.task,
+                "holds": one.holds,
+                "verdict": one.receipt.verdict if one.receipt else None,
+                "reason": one.receipt.reason if one.receipt else "",
+                "findings": one.findings,
+            }
+            for one in found.receipts
+        ],
+        "chain": {"receipts": found.links, "problems": found.chain},
+    }
+
+
+def _show(found: Verified, *, whole: bool) -> None:
+    for one in found.receipts:
+        if whole or not one.holds:
+            _audited(one, whole=whole)
+    for problem in found.chain:
+        click.echo(f"{MARKS[False]} {clean(problem, WIDE)}")
+    count = len(found.receipts)
+    which = f"{count} receipt{'' if count == 1 else 's'}"
+    bad = sum(not one.holds for one in found.receipts)
+    talk(f"{which}: {'all hold' if found.holds else f'{bad} do not hold' if bad else 'the chain does not hold'}")
+
+
+def _audited(one: Audit, *, whole: bool) -> None:
+    click.echo(f"{one.attempt}  {'holds' if one.holds else click.style('does not hold', fg=BAD)}")
+    for finding in one.findings:
+        if whole or finding.holds is False:
+            click.echo(_found(finding))
+
+
+def _found(finding: Finding) -> str:
+    return f"  {MARKS[finding.holds]} {finding.what:11} {clean(finding.text, WIDE)}"
+
+
+def show_receipt(receipt: Receipt, seen: Audit | None) -> None:
+    """A receipt for people: what it proves first, then what it is made of."""
+    attempt = receipt.attempt
+    verdict = receipt.verdict.value if receipt.verdict else "no verdict"
+    told = f": {clean(receipt.reason, WIDE)}" if receipt.reason else ""
+    click.echo(f"{attempt.id}  {click.style(verdict, fg=COLOURS.get(verdict), bold=True)}{told}")
+    for name, text in (
+        ("task", f"{attempt.verdict or 'not settled'}: {attempt.cause}" if attempt.cause else f"{attempt.verdict}"),
+        ("agent", _agent(receipt)),
+        ("process", _process(receipt.process)),
+        ("result", _result(receipt.result)),
+        ("output", _heard(receipt)),
+        ("used", _used(receipt)),
+    ):
+        click.echo(f"{name + ':':11}{clean(text, WIDE)}")
+    _changes(receipt.result)
+    _checks(receipt.checks)
+    _claims(receipt)
+    if seen is not None:
+        click.echo("receipt:")
+        for finding in seen.findings:
+            click.echo(_found(finding))
+
+
+def _agent(receipt: Receipt) -> str:
+    program, attempt = receipt.program, receipt.attempt
+    version = program.version or "version unknown"
+    which = f", {program.path} sha256 {program.sha256[:12]}" if program.sha256 else ""
+    return f"{attempt.coder} {version}, model {attempt.model or 'its own'}{which}"
+
+
+def _process(process: Process) -> str:
+    ended = f"exit {process.code}" if process.code is not None else f"signal {process.signal}"
+    parts = [process.cause if process.code is None and process.signal is None else ended]
+    parts += [process.error] if process.error else []
+    parts += [f"{process.wall:.1f} s"] if process.wall is not None else []
+    parts += [f"CPU {process.cpu:.1f} s"] if process.cpu is not None else []
+    parts += [f"memory {size(process.memory)}"] if process.memory else []
+    parts += [f"{process.leftovers} left behind and ended"] if process.leftovers else []
+    parts += [f"{process.survivors} could not be ended"] if process.survivors else []
+    parts += [f"not fenced: {process.unfenced}"] if process.unfenced else []
+    return ", ".join(parts)
+
+
+def _result(result: Result) -> str:
+    added, removed = (sum(getattr(one, side) or 0 for one in result.changes) for side in ("added", "removed"))
+    parts = [f"{len(result.changes)} files, +{added} -{removed}", f"{len(result.commits)} commits"]
+    parts += [f"{len(result.breaches)} outside its scope"] if result.breaches else []
+    parts += [f"not committed: {len(result.uncommitted)}"] if result.uncommitted else []
+    parts += [f"lands as {result.landing[:12]}"] if result.landing else []
+    return ", ".join(parts)
+
+
+def _heard(receipt: Receipt) -> str:
+    heard = receipt.heard
+    if heard.calls is None:
+        calls = "tool calls unknown"
+    else:
+        named = ", ".join(f"{name} {count}" for name, count in sorted(heard.tools.items())[:MOST])
+        calls = f"{heard.calls} tool calls" + (f" ({named})" if named else "")
+    parts = [size(heard.size), calls]
+    parts += [f"{heard.unmatched} never ended"] if heard.unmatched else []
+    parts += [f"said to be run, and never was: {'; '.join(heard.claimed_only[:MOST])}"] if heard.claimed_only else []
+    return ", ".join(parts)
+
+
+def _used(receipt: Receipt) -> str:
+    from fleet.config.units import dollars_text, tokens_text
+
+    attempt = receipt.attempt
+    tokens = "tokens unknown" if attempt.tokens is None else f"{tokens_text(attempt.tokens)} tokens"
+    return f"{tokens}, {'cost unknown' if attempt.cost is None else dollars_text(attempt.cost)}, as the agent says"
+
+
+def _changes(result: Result) -> None:
+    for one in result.changes[:MOST]:
+        click.echo(f"  {_change(one)}")
+    if len(result.changes) > MOST:
+        click.echo(f"  … and {len(result.changes) - MOST} more")
+    for breach in result.breaches[:MOST]:
+        click.echo(f"  {MARKS[False]} {clean(breach.reason, WIDE)}")
+
+
+def _change(one: Change) -> str:
+    lines = "binary" if one.added is None else f"+{one.added} -{one.removed or 0}"
+    moved = f"{one.old_path} -> " if one.old_path else ""
+    mode = f"  {one.old_mode} -> {one.mode}" if one.old_mode and one.mode and one.old_mode != one.mode else ""
+    kind = "" if one.entry.value == "file" else f"  {one.entry.value}"
+    return clean(f"{one.change.value:9} {moved}{one.path}  {lines}{mode}{kind}", WIDE)
+
+
+def _checks(checks: list[Check]) -> None:
+    click.echo("checks:" if checks else "checks:    none were given")
+    for one in checks:
+        took = f", {one.seconds:.1f} s" if one.seconds is not None else ""
+        counts = "".join(f", {number} {name}" for name, number in one.counts.items())
+        holds = None if one.lost else one.passed
+        click.echo(f"  {MARKS[holds]} {clean(one.name or one.command, 200)}: {clean(one.cause, 200)}{took}{counts}")
+
+
+def _claims(receipt: Receipt) -> None:
+    if receipt.claims:
+        click.echo("claims:")
+    for one in receipt.claims:
+        click.echo(f"  {MARKS[one.holds]} {clean(one.text, 300)}")
+        click.echo(f"    {clean(one.evidence, 300)}")

@@ -1,0 +1,187 @@
+"""Receipts looked at again, from scratch: whether each is the one that was written, and whether what it names is there.
+
+Nothing a receipt says is believed here: hashes are taken anew, git is asked anew, and the key decides who wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from fleet.core.text import clean, sayable
+from fleet.core.work import Attempt
+from fleet.evidence.chain import Key, Link, canonical
+from fleet.evidence.receipt import RECEIPT, SHOWN, Receipt, Result
+from fleet.host import files, git, repository
+
+REF = "refs/fleet/attempts/"
+PIECE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: whether it holds, None when that cannot be told, and a sentence."""
+
+    what: str
+    holds: bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What became of one receipt. `receipt` is None when there is none that could be read."""
+
+    attempt: str
+    task: str
+    receipt: Receipt | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def holds(self) -> bool:
+        return all(finding.holds is not False for finding in self.findings)
+
+
+def audit(attempt: Attempt, directory: Path, link: Link | None, key: Key | None, broken: Sequence[str]) -> Audit:
+    """Look at the receipt of one attempt. `link` is its last one in the chain, `broken` what is wrong with that."""
+    receipt, found = _file(attempt, directory / "receipt.json", link)
+    findings = [found, _chained(attempt, link, key, broken)]
+    if receipt is not None:
+        findings += [_transcript(receipt, directory / "stdout"), *_git(receipt)]
+    return Audit(attempt.id, attempt.task, receipt, tuple(findings))
+
+
+def _file(attempt: Attempt, path: Path, link: Link | None) -> tuple[Receipt | None, Finding]:
+    """The receipt on disk, as far as it is the one that was written."""
+    try:
+        content = files.read(path)
+    except OSError:
+        content = None
+    if content is None:
+        return None, Finding("receipt", False, f"the receipt of {attempt.id} is gone: {path}")
+    try:
+        receipt, name = RECEIPT.decode(content), hashlib.sha256(canonical(content)).hexdigest()
+    except (msgspec.MsgspecError, ValueError) as problem:
+        return None, Finding("receipt", False, f"{path} is no receipt: {clean(str(problem))}")
+    wanted = link.hash if link else attempt.receipt
+    if receipt.attempt.id != attempt.id:
+        said = f"{path} is the receipt of {clean(receipt.attempt.id)}, not of {attempt.id}"
+    elif name != receipt.hash:
+        said = f"the receipt of {attempt.id} was changed after it was written: {path}"
+    elif name != wanted or (link is not None and receipt.mac != link.mac):
+        said = f"the receipt of {attempt.id} is not the one that was written: {path}"
+    else:
+        return receipt, Finding("receipt", True, "as it was written")
+    return receipt, Finding("receipt", False, said)
+
+
+def copied(attempt: Attempt, path: Path, link: Link) -> Finding | None:
+    """What is wrong with the copy that `fleet task` shows of a task's last receipt; None when nothing is."""
+    _, found = _file(attempt, path, link)
+    return None if found.holds else Finding("copy", False, found.text)
+
+
+def _chained(attempt: Attempt, link: Link | None, key: Key | None, broken: Sequence[str]) -> Finding:
+    if link is None:
+        return Finding("chain", False, f"the receipt of {attempt.id} is missing from the chain")
+    if attempt.receipt and attempt.receipt != link.hash:
+        return Finding("chain", False, f"the ledger knows another receipt of {attempt.id} than the chain has")
+    if broken:
+        return Finding("chain", False, "; ".join(broken))
+    return Finding("chain", True, f"receipt {link.number} of this home, signed with its key")
+
+
+def _transcript(receipt: Receipt, path: Path) -> Finding:
+    heard = receipt.heard
+    if not heard.sha256:
+        return Finding("transcript", None, "none was hashed")
+    found = _hash(path)
+    if found is None:
+        holds = heard.size == 0
+        return Finding("transcript", holds, "empty" if holds else f"the transcript is gone: {path}")
+    if found != (heard.sha256, heard.size):
+        return Finding("transcript", False, f"the transcript was changed after it was hashed: {path}")
+    return Finding("transcript", True, f"{heard.size} bytes, as they were")
+
+
+def _hash(path: Path) -> tuple[str, int] | None:
+    fd = files.open_regular(path)
+    if fd is None:
+        return None
+    size, found = 0, hashlib.sha256()
+    with open(fd, "rb") as source:
+        while piece := source.read(PIECE):
+            found.update(piece)
+            size += len(piece)
+    return found.hexdigest(), size
+
+
+def _git(receipt: Receipt) -> Iterator[Finding]:
+    """The commit that would land, its tree, and what it changes."""
+    result, attempt = receipt.result, receipt.attempt
+    if result.head is None and result.landing is None:
+        return
+    found = git.find(Path(attempt.repository or attempt.cwd))
+    if found is None:
+        missing = False if result.landing else None
+        yield Finding("commit", missing, f"there is no repository any more: {attempt.repository or attempt.cwd}")
+        return
+    with git.mirror(found) as ours:
+        yield _landing(attempt, result, found, ours) if result.landing else _head(result, ours)
+        if (compared := _difference(result, ours)) is not None:
+            yield compared
+
+
+def _landing(attempt: Attempt, result: Result, found: git.Repository, ours: git.Mirror) -> Finding:
+    """What may land is pinned by a ref of fleet's own: that must still name it, and it must have that tree."""
+    landing, name = result.landing or "", f"{REF}{attempt.id}"
+    tree, pinned = ours.tree(landing), repository.ref(found.common, name)
+    if tree is None:
+        said = f"the commit {landing[:12]} that the receipt names is gone from {found.top}"
+    elif tree != result.tree:
+        said = (
+            f"the commit {landing[:12]} has the tree {tree[:12]}, and the receipt says {(result.tree or 'none')[:12]}"
+        )
+    elif pinned != landing:
+        said = f"{name} names {pinned[:12] if pinned else 'nothing'}, and the receipt says {landing[:12]}"
+    else:
+        return Finding("commit", True, f"{landing[:12]} with tree {tree[:12]}, kept as {name}")
+    return Finding("commit", False, said)
+
+
+def _head(result: Result, ours: git.Mirror) -> Finding:
+    """A commit that nobody pinned may be gone with its branch: then nothing can be said."""
+    head = result.head or ""
+    if ours.tree(head) is None:
+        return Finding("commit", None, f"the commit {head[:12]} is not in the repository any more")
+    return Finding("commit", True, f"{head[:12]} is there")
+
+
+def _difference(result: Result, ours: git.Mirror) -> Finding | None:
+    """The changed paths, found anew. However renames were told, the paths on both sides are the same."""
+    before, after = (result.base_tree, result.tree) if result.tree else (result.base, result.head)
+    if after is None or not _is_there(ours, before) or not _is_there(ours, after):
+        return None
+    found = {sayable(path): (added, removed) for path, added, removed in ours.changes(before, after)}
+    said = {path for one in result.changes for path in (one.path, one.old_path) if path}
+    wrong = said - found.keys() or (found.keys() - said if len(result.changes) < SHOWN else set())
+    wrong |= {
+        one.path
+        for one in result.changes
+        if not one.old_path and not _same_lines(one.added, one.removed, found, one.path)
+    }
+    if wrong:
+        return Finding("diff", False, f"the diff is not what the receipt says: {clean(min(wrong))}")
+    files_, lines = len(found), [sum(one[n] for one in found.values()) for n in (0, 1)]
+    return Finding("diff", True, f"{files_} file{'' if files_ == 1 else 's'}, +{lines[0]} -{lines[1]}, the same again")
+
+
+def _same_lines(added: int | None, removed: int | None, found: Mapping[str, tuple[int, int]], path: str) -> bool:
+    return path not in found or (added or 0, removed or 0) == found[path]
+
+
+def _is_there(ours: git.Mirror, name: str | None) -> bool:
+    return name is None or name == git.EMPTY_TREE or ours.has_tree(name)

@@ -1,0 +1,126 @@
+"""A program as it stands on this machine: where, which version, and the hash of its file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from fleet.core import FleetError, ToolMissing
+from fleet.core.proof import Program
+from fleet.core.text import clean, sayable
+from fleet.host import database
+from fleet.host.run import run
+
+SECONDS = 20.0  # for a program to tell its version
+LONGEST = 64 * 1024  # bytes of what it says
+VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS programs (
+    file TEXT PRIMARY KEY, identity TEXT NOT NULL, sha256 TEXT NOT NULL, version TEXT
+) WITHOUT ROWID;
+"""
+KNOWN = "SELECT sha256, version FROM programs WHERE file = ? AND identity = ?"
+KEEP = "INSERT OR REPLACE INTO programs VALUES (?, ?, ?, NULL)"
+TOLD = "UPDATE programs SET version = ? WHERE file = ? AND sha256 = ?"
+VERSION_OF = "SELECT version FROM programs WHERE file = ? AND sha256 = ?"
+
+
+_asked: set[tuple[Path, str, str]] = set()
+
+
+def find(name: str, environment: Mapping[str, str], cwd: Path) -> Path | None:
+    """The file that would be started by this name; None when there is none."""
+    at = str(cwd / name) if "/" in name else shutil.which(name, path=environment.get("PATH", os.defpath))
+    return Path(at) if at and os.path.isfile(at) else None
+
+
+def identify(home: Path, at: Path, *, ask: bool) -> Program:
+    """The program behind a path, and behind its links: by its hash, which is taken once for each state of the file, and
+    its version as far as it is known.
+
+    With `ask`, the first who meets it has it asked for its version, in the background: nobody waits for that.
+    """
+    file = Path(os.path.realpath(at))
+    shown, identity = sayable(str(file)), _identity(file)
+    if identity is None:
+        return Program(shown)
+    place = database.path(home)
+    content, told = _known(place, file, shown, identity)
+    if ask and content is not None and told is None and (place, shown, identity) not in _asked:
+        _asked.add((place, shown, identity))
+        threading.Thread(target=_ask, args=(place, at, shown, content), daemon=True).start()
+    return Program(shown, told or None, content)
+
+
+def _known(place: Path, file: Path, shown: str, identity: str) -> tuple[str | None, str | None]:
+    """Its hash, and its version: None when it was not asked yet, empty when it did not tell."""
+    with database.reading(place, SCHEMA) as db:
+        row = db.execute(KNOWN, (shown, identity)).fetchone()
+    if row is not None:
+        return row[0], row[1]
+    content = _hash(file)
+    if content is None or _identity(file) != identity:
+        return content, None
+    with database.changing(place, SCHEMA) as db:
+        db.execute(KEEP, (shown, identity, content))
+    return content, None
+
+
+def with_version(home: Path, known: Program) -> Program:
+    """The same program with the version that it has told since."""
+    if known.version is not None or known.sha256 is None:
+        return known
+    with database.reading(database.path(home), SCHEMA) as db:
+        row = db.execute(VERSION_OF, (known.path, known.sha256)).fetchone()
+    return Program(known.path, (row[0] or None) if row else None, known.sha256)
+
+
+def version(program: str, scratch: Path) -> str | None:
+    """What a program says of its version, asked in a place and a home of its own, with nothing of ours in its hands."""
+    scratch.mkdir(exist_ok=True)
+    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(scratch), "TERM": "dumb", "NO_COLOR": "1"}
+    try:
+        said = run([program, "--version"], cwd=scratch, env=env, timeout=SECONDS, limit=LONGEST)
+    except ToolMissing:
+        return None
+    if said.code != 0 or said.timed_out:
+        return None
+    text = (said.out.strip() or said.err.strip()).decode(errors="replace")
+    found = VERSION.search(text)
+    return found[0] if found else clean(text.partition("\n")[0], 40) or None
+
+
+def _ask(place: Path, at: Path, shown: str, content: str) -> None:
+    try:
+        with tempfile.TemporaryDirectory(prefix="fleet-version-", ignore_cleanup_errors=True) as scratch:
+            told = version(str(at), Path(scratch))
+        with database.changing(place, SCHEMA) as db:
+            db.execute(TOLD, (told or "", shown, content))
+    except (OSError, FleetError):
+        return  # then it stays unknown
+
+
+def _identity(file: Path) -> str | None:
+    """What changes whenever the file does, without reading it."""
+    try:
+        facts = os.stat(file)
+    except OSError:
+        return None
+    if not stat.S_ISREG(facts.st_mode):
+        return None
+    return " ".join(map(str, (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)))
+
+
+def _hash(file: Path) -> str | None:
+    try:
+        with open(file, "rb") as source:
+            return hashlib.file_digest(source, "sha256").hexdigest()
+    except OSError:
+        return None  # it may be run, and not read

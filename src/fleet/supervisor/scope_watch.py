@@ -1,0 +1,182 @@
+"""Scope, watched while agents work: what one may not touch is said within seconds, and not only at the end.
+
+It flags; the judgement is made afterwards, over the whole result. Only a project that says `on_breach: end` has an
+agent ended for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from fleet.core import FleetError
+from fleet.core.proof import Breach, Change, ChangeKind, OnBreach, Scope
+from fleet.core.scope import breaches
+from fleet.core.work import Attempt, Ending
+from fleet.evidence.receipt import load_snapshot
+from fleet.evidence.touched import touched
+from fleet.host import files, git, machine
+from fleet.supervisor.aside import aside
+from fleet.supervisor.house import House
+from fleet.supervisor.notes import note
+
+SOONEST, LATEST = 2.0, 15.0  # seconds between two looks
+IDLE = 60.0  # seconds, of an agent that says nothing and changes nothing
+SHARE = 200  # one look may cost a two-hundredth of the time until the next one
+FILE = "breaches.json"
+MOST = 20  # breaches that are written down
+
+
+class Flagged(msgspec.Struct, frozen=True):
+    """What an agent was seen to touch that it may not; whether it was ended for that."""
+
+    reasons: tuple[str, ...] = ()
+    ended: bool = False
+
+
+READ = msgspec.json.Decoder(Flagged)
+
+
+def flagged(directory: Path) -> Flagged:
+    """What is written down of an attempt, by the directory it has in the home."""
+    try:
+        return READ.decode(files.read(directory / FILE) or b"{}")
+    except (OSError, msgspec.MsgspecError):
+        return Flagged()
+
+
+def out_of_scope(house: House, attempt: Attempt) -> Attempt:
+    """The attempt, with why it ended when it was ended for what it touched."""
+    seen = flagged(house.attempt_directory(attempt))
+    if not seen.ended or attempt.ending is not None:
+        return attempt
+    return replace(attempt, ending=Ending.SCOPE, cause="; ".join(seen.reasons))
+
+
+def worth_saying(changes: list[Change], scope: Scope) -> list[Breach]:
+    """What is a breach already. A file that went may be one that was renamed, as long as another came: no deletion."""
+    came = sum(change.change is ChangeKind.ADDED for change in changes)
+    gone = sum(change.change is ChangeKind.DELETED for change in changes)
+    renamed = min(came, gone)
+    doubtful = {"deletions"} if gone - renamed <= (scope.deletions or 0) else set()
+    if scope.files is not None and len(changes) - renamed <= scope.files:
+        doubtful.add("files")
+    return [breach for breach in breaches(changes, scope) if breach.rule not in doubtful]
+
+
+def summary(seen: Flagged) -> str:
+    """What people are told while the agent works."""
+    more = f" (and {len(seen.reasons) - 1} more)" if len(seen.reasons) > 1 else ""
+    return f"outside its scope: {seen.reasons[0]}{more}" if seen.reasons else ""
+
+
+@dataclass(slots=True)
+class _Watched:
+    attempt: str
+    end: Callable[[], object]
+    repository: git.Repository
+    before: Collection[str]
+    directory: Path
+    reasons: list[str] = field(default_factory=list)
+    heard: int = -1  # events, at the last look
+    seen: frozenset[str] = frozenset()
+    changed: float | None = None
+    due: float = 0.0
+    pause: float = SOONEST
+
+
+class ScopeWatch:
+    """One for all agents. `current` says what is known of an attempt now."""
+
+    def __init__(self, house: House, current: Callable[[str], Attempt | None]) -> None:
+        self._house = house
+        self._current = current
+        self._watched: dict[str, _Watched] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def meet(self, attempt: Attempt, end: Callable[[], object]) -> None:
+        """Watch one more, until it is let go. One that works outside a repository is not watched."""
+        found = await aside(self._met, attempt, end)
+        if found is None:
+            return
+        self._watched[attempt.id] = found
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._go_on())
+
+    def let_go(self, attempt: str) -> None:
+        self._watched.pop(attempt, None)
+        if not self._watched and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def last_change(self, attempt: str) -> float | None:
+        """When the files of an attempt were last seen to have changed; None when they never were."""
+        found = self._watched.get(attempt)
+        return found.changed if found else None
+
+    def _met(self, attempt: Attempt, end: Callable[[], object]) -> _Watched | None:
+        repository = git.find(Path(attempt.cwd)) if attempt.cwd else None
+        if repository is None or attempt.demands is None:
+            return None
+        directory = self._house.attempt_directory(attempt)
+        before = load_snapshot(directory / "before.json")
+        known = list(flagged(directory).reasons)
+        return _Watched(attempt.id, end, repository, (before.files if before else None) or {}, directory, known)
+
+    async def _go_on(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while self._watched:
+            ready = [one for one in self._watched.values() if self._is_due(one, clock())]
+            spent = 0.0
+            with suppress(OSError, FleetError):  # a machine that cannot look now looks later
+                spent = await aside(self._look, ready) if ready else 0.0
+            now = clock()
+            for one in ready:
+                one.due = now + one.pause
+            await asyncio.sleep(min(LATEST, max(SOONEST, SHARE * spent)))
+
+    def _is_due(self, one: _Watched, now: float) -> bool:
+        """After news, and else ever more seldom: an agent that waits for its model changes nothing."""
+        attempt = self._current(one.attempt)
+        return attempt is not None and (attempt.events != one.heard or now >= one.due)
+
+    def _look(self, ready: list[_Watched]) -> float:
+        """Look at these; how many seconds of a core that took."""
+        began = machine.spent()
+        for one in ready:
+            attempt = self._current(one.attempt)
+            if attempt is not None:
+                self._look_at(one, attempt)
+        return machine.spent() - began
+
+    def _look_at(self, one: _Watched, attempt: Attempt) -> None:
+        one.heard = attempt.events
+        changes = touched(one.repository, attempt.began_at, one.before)
+        if changes is None:
+            return
+        seen = frozenset(f"{change.change} {change.path}" for change in changes)
+        one.pause = SOONEST * 2 if seen != one.seen else min(IDLE, one.pause * 2)
+        if seen != one.seen:
+            one.seen, one.changed = seen, self._house.now()
+        scope = attempt.demands.scope if attempt.demands else Scope()
+        fresh = [breach for breach in worth_saying(changes, scope) if breach.reason not in one.reasons]
+        if fresh and len(one.reasons) < MOST:
+            self._flag(one, attempt, fresh[: MOST - len(one.reasons)], scope)
+
+    def _flag(self, one: _Watched, attempt: Attempt, fresh: list[Breach], scope: Scope) -> None:
+        """Say what is new. That an agent is to be ended is written down before it is: after a crash it is known."""
+        one.reasons += [breach.reason for breach in fresh]
+        ends = scope.on_breach is OnBreach.END
+        written = msgspec.json.encode(Flagged(tuple(one.reasons), ends))
+        files.write(one.directory / FILE, written, files.PRIVATE)
+        for breach in fresh:
+            note(self._house, attempt, "scope_breach", path=breach.path, rule=breach.rule, text=breach.reason)
+            facts = {"attempt": attempt.id, "text": breach.reason, "ended": ends}
+            self._house.log.say("outside its scope", task=attempt.task, level="warning", **facts)
+        if ends:
+            one.end()

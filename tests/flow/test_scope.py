@@ -1,0 +1,61 @@
+"""Scope through the real program: an agent that touches what it may not is seen while it works."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from standins.coders.scratch import Record, Scratch, scratch, until
+
+GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.invalid")
+STRAYS = f"""\
+mkdir -p .github/workflows; echo on: push > .github/workflows/ci.yml
+{" ".join(GIT)} add -A; {" ".join(GIT)} commit -qm ci
+echo more > inside.txt; echo said; exec sleep 100000
+"""
+SAID = ".github/workflows/ci.yml is CI, which is protected"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Scratch]:
+    with scratch(tmp_path) as made:
+        made.settle(
+            "coder=strays", "model=", "limits.attempts=1", coders={"strays": {"argv": ["/bin/sh", "-c", STRAYS]}}
+        )
+        yield made
+
+
+def project(home: Scratch, name: str, yaml: str) -> Path:
+    made = home.place(name, git=True)
+    (made / "fleet.yaml").write_text(yaml)
+    (made / "dirty.lock").write_text("was there before")
+    subprocess.run([*GIT, "add", "fleet.yaml"], cwd=made, check=True)
+    subprocess.run([*GIT, "commit", "-qm", "demands"], cwd=made, check=True)
+    return made
+
+
+def flagged(home: Scratch, task: str) -> list[tuple[str, str, str]]:
+    path = home.home / "tasks" / task / "events.jsonl"
+    told: list[Record] = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [(one["path"], one["rule"], one["text"]) for one in told if one["kind"] == "scope_breach"]
+
+
+def test_a_breach_is_flagged_while_the_agent_works_and_ends_it_only_where_that_is_wanted(home: Scratch) -> None:
+    watched = home.add("watched", "--cwd", project(home, "watched", "scope: {deny: [keys/]}"), "--place", "inplace")
+    ended = home.add("ended", "--cwd", project(home, "ended", "scope: {on_breach: end}"))
+    supervisor = home.run()
+    breach = (".github/workflows/ci.yml", "protected", SAID)
+    assert until(lambda: flagged(home, watched)) == [breach], "and neither what it may touch nor what was there before"
+    row = home.task(watched)
+    assert (row["state"], row["ended"]) == ("working", None)
+    assert row["cause"] == f"outside its scope: {SAID}"
+    assert supervisor.hear("settled", task=ended)["ending"] == "out of scope"
+    assert flagged(home, ended) == [breach]
+    row = home.task(ended)
+    assert (row["state"], row["cause"]) == ("failed", f"{SAID}; gave up after 1 attempt")
+    assert home.task(watched)["state"] == "working", "a flag ends nobody"
+    home.ok("abort", watched)
