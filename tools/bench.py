@@ -3,7 +3,7 @@
     python tools/bench.py                 every row, as a table
     python tools/bench.py work            the work plane: add, first, rate, idle and tasks
     python tools/bench.py places          agents on branches: create, fanout, list and kill
-    python tools/bench.py evidence        receipts, beside the checks themselves
+    python tools/bench.py evidence        receipts, beside the checks themselves; what watching costs
     python tools/bench.py discover rate   some groups of rows
     python tools/bench.py --json          the rows as JSON
 
@@ -29,6 +29,7 @@ from pathlib import Path
 
 import bench_evidence
 import bench_places
+import bench_watch
 import bench_work
 import parts
 from bench_rows import AI_FLEET, OURS, SUBAGENT_FLEET, Bench, BenchError, Row, Times, in_turns, prepare
@@ -242,12 +243,12 @@ MODEL_GROUPS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "discover": bench_discover,
     "generate": bench_generate,
 }
-GROUPS = MODEL_GROUPS | bench_work.GROUPS | bench_places.GROUPS | bench_evidence.GROUPS
+GROUPS = MODEL_GROUPS | bench_work.GROUPS | bench_places.GROUPS | bench_evidence.GROUPS | bench_watch.GROUPS
 PLANES = {
     "models": tuple(MODEL_GROUPS),
     "work": tuple(bench_work.GROUPS),
     "places": tuple(bench_places.GROUPS),
-    "evidence": tuple(bench_evidence.GROUPS),
+    "evidence": (*bench_evidence.GROUPS, *bench_watch.GROUPS),
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.keeper import Cause, Exit, Fence, Hold, Start, hold
+from fleet.keeper import Cause, Exit, Fence, Hold, Start, hold, label, strays, sweep
 
 AGENTS = Path(__file__).parent.parent / "standins" / "agents"
 SOON = 60.0
@@ -195,6 +195,27 @@ print(ended.fenced, ended.unfenced, said)
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
 
     assert done.stdout == "False ENOSPC: No space left on device: unshare secret\n", done.stderr
+
+
+@fences
+def test_who_forgot_its_environment_is_found_by_its_fence(yard: Yard) -> None:
+    """A daemon of its own session, whose keeper was killed: nothing but the fence tells whose it is."""
+    marks = {"FLEET_ATTEMPT": f"{yard.root}.1"}
+    script = "env -i setsid -f sleep 600; kill -9 $PPID"
+    held = hold(yard.home / "lost", yard.start(script, replace(yard.fence, label=label(marks))))
+
+    async def lose() -> None:
+        async with asyncio.timeout(SOON):
+            while await held.changed():
+                pass
+
+    asyncio.run(lose())
+    assert held.lost
+    found = strays(marks)
+    assert [Path(f"/proc/{pid}/comm").read_text() for pid in found] == ["sleep\n"]
+    assert strays({"FLEET_ATTEMPT": f"{yard.root}.2"}) == []
+    assert sweep(marks) == 1
+    assert strays(marks) == []
 
 
 @fences

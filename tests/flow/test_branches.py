@@ -109,6 +109,8 @@ def test_what_stands_where_is_seen_by_everybody_who_looks(yard: Yard) -> None:
     assert (ended["commits"], ended["saved"]) == (1, made["attempt"])
     receipt = yard.receipt(made["task"])
     assert receipt["attempt"]["tokens"] == 1354
+    assert (receipt["heard"]["sha256"], receipt["program"]["sha256"] is not None) == ("", True)
+    assert yard.ok("verify", "seen", "--json").json()["holds"] is True
     assert [one["subject"] for one in receipt["result"]["commits"]] == ["first"]
     assert yard.task(made["task"])["state"] == "cancelled"
     assert "answer 1" in yard.ok("logs", made["task"]).out

@@ -101,7 +101,7 @@ def test_an_agent_finishes_its_task_and_its_events_are_kept(worked: Worked, code
 def test_what_it_used_and_what_came_of_it_is_in_its_receipt(worked: Worked, coder: str) -> None:
     receipt: dict[str, Any] = worked.at.receipt(worked.ids[coder])
     name, head = f"{worked.ids[coder]}.2", git(worked.places[coder], "rev-parse", "HEAD").strip()
-    assert receipt["attempt"] == worked.attempts(coder)[-1]
+    assert receipt["attempt"] | {"receipt": receipt["hash"]} == worked.attempts(coder)[-1]
     assert receipt["attempt"]["tools"] == {"write_file": 1, "run_shell_command": 1}
     assert receipt["result"]["commits"] == [{"id": head, "subject": f"{name} by {coder}"}]
     assert (receipt["process"]["cause"], receipt["checks"][0]["passed"]) == ("exited", True)

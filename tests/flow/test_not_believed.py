@@ -22,8 +22,8 @@ def home(tmp_path: Path) -> Iterator[Scratch]:
 
 
 def agent(home: Scratch, script: str) -> None:
-    """An agent of one line of shell, working in a directory without git."""
-    home.settle("coder=one", "backoff=0s", coders={"one": {"argv": ["/bin/sh", "-c", script]}})
+    """An agent of one line of shell, working in a directory without git; nothing keeps it from the home."""
+    home.settle("coder=one", "backoff=0s", "fence=off", coders={"one": {"argv": ["/bin/sh", "-c", script]}})
 
 
 def test_a_check_that_the_agent_has_written_for_itself_is_run_all_the_same(home: Scratch) -> None:

@@ -179,7 +179,8 @@ def evening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evening]:
                 "prints_a_question": {"events": "jsonl"},
             },
         )  # fmt: skip
-        check = f"FLEET_HOME={home.home} {sys.executable} -m fleet answer $FLEET_TASK_ID green; test -e work.txt"
+        answer = f"env -u FLEET_ATTEMPT FLEET_HOME={home.home} {sys.executable} -m fleet answer"
+        check = f"{answer} $FLEET_TASK_ID green; test -e work.txt"
         tasks: dict[str, tuple[object, ...]] = {
             "answered": (), "edited": (), "two": (), "opened": (), "in between": ("--check", check),
             "itself": ("--coder", "itself"), "printed": ("--coder", "prints_a_question"),

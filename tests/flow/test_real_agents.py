@@ -6,6 +6,7 @@ and the scripted model for its proxy: whoever wants to leave this machine is ref
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -278,6 +279,11 @@ def test_what_it_used_and_what_came_of_it_is_in_its_receipt(worked: Worked, code
         receipt, name = worked.receipt(coder, number), f"{worked.ids[coder]}.{number}"
         assert receipt["attempt"]["tools"] == {tool: TOOLS[coder].count(tool) for tool in TOOLS[coder]}
         assert receipt["attempt"]["tokens"] == 3 * TOKENS
+        heard, program = receipt["heard"], receipt["program"]
+        assert (heard["tools"], heard["calls"], heard["unmatched"]) == (receipt["attempt"]["tools"], 2, 0)
+        assert any(f"made-{name}.txt" in command for command in heard["commands"])
+        assert heard["words"] == CLOSING
+        assert program["sha256"] == hashlib.sha256(Path(program["path"]).read_bytes()).hexdigest()
         assert (receipt["process"]["cause"], receipt["process"]["code"]) == ("exited", 0)
         assert (receipt["result"]["base"], receipt["result"]["head"]) == (base, head)
         assert receipt["result"]["commits"] == [{"id": head, "subject": f"{name} by {coder}"}]
@@ -285,7 +291,8 @@ def test_what_it_used_and_what_came_of_it_is_in_its_receipt(worked: Worked, code
         assert receipt["result"]["uncommitted"] == []
         assert receipt["checks"][0]["passed"] is (number == 2)
     assert worked.receipt(coder) == worked.receipt(coder, 2)
-    assert worked.attempts(coder)[-1] == worked.receipt(coder)["attempt"]
+    assert worked.attempts(coder)[-1] == worked.receipt(coder)["attempt"] | {"receipt": worked.receipt(coder)["hash"]}
+    assert worked.house.fleet("verify", worked.ids[coder], "--no-run", "--json").json()["holds"] is True
     assert git(repository, "show", f"HEAD:made-{worked.ids[coder]}.2.txt") == f"made by {coder}\n"
     assert git(repository, "status", "--porcelain") == ""
 
@@ -375,7 +382,7 @@ def test_an_agent_finishes_a_task_of_bd(tracked: tuple[House, dict[str, str]], c
     assert (attempt["verdict"], attempt["coder"], attempt["model"]) == ("accepted", coder, MODELS[coder])
     assert attempt["tokens"] == 3 * TOKENS
     receipt = at.fleet("task", ids[coder], "receipt").json()
-    assert receipt["attempt"] == attempt
+    assert receipt["attempt"] | {"receipt": receipt["hash"]} == attempt
     head = git(at.desk.project / coder, "rev-parse", "HEAD").strip()
     assert receipt["result"]["commits"] == [{"id": head, "subject": f"{ids[coder]}.1 by {coder}"}]
     assert at.desk.strangers == []

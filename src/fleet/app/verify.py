@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fleet.app.home import ensure_home
 from fleet.core import FleetError, NotFound
@@ -14,10 +14,8 @@ from fleet.evidence import chain
 from fleet.evidence.audit import Audit, Finding, audit, copied
 from fleet.evidence.chain import Key, Link
 from fleet.evidence.ledger import Ledger
-from fleet.evidence.receipt import Receipt
+from fleet.evidence.receipt import Check, Receipt, save
 from fleet.supervisor.choice import attempt_directory
-
-Rerun = Callable[[Receipt], list[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +31,19 @@ class Verified:
         return not self.chain and all(one.holds for one in self.receipts)
 
 
-def verify(name: str | None, *, run: bool, rerun: Rerun | None = None) -> Verified:
+def verify(name: str | None, *, run: bool) -> Verified:
     """The receipts of a task, an attempt or a branch; without a name all of them. The chain is looked at as a whole."""
-    book = _Book(ensure_home())
+    home = ensure_home()
+    found = _look(home, name)
+    if not found.holds:
+        found = _look(home, name)  # a supervisor may have been about to write one
+    return replace(found, receipts=tuple(_run_again(one) for one in found.receipts)) if run else found
+
+
+def _look(home: Path, name: str | None) -> Verified:
+    book = _Book(home)
     wanted = book.chained() if name is None else book.named(name)
-    receipts = [book.audit(one) for one in wanted]
-    if run:
-        receipts = [_run_again(one, rerun) for one in receipts]
-    return Verified(tuple(receipts), tuple(book.strange), len(book.links))
+    return Verified(tuple(book.audit(one) for one in wanted), tuple(book.strange), len(book.links))
 
 
 def look(home: Path, attempt: str) -> Audit | None:
@@ -54,15 +57,19 @@ class _Book:
     """The chain of a home beside its ledger."""
 
     def __init__(self, home: Path) -> None:
-        self.home, self.ledger = home, Ledger(home)
+        self.home, head = home, chain.load_head(home)  # the head first: the chain may grow meanwhile
+        self.attempts = {one.id: one for one in Ledger(home).all()}
         self.links = chain.links(home)
         self._key, why = _key(home)
         self._last: dict[str, Link] = {link.attempt: link for link in self.links}
-        self._broken: dict[int, list[str]] = {}
+        self._broken: dict[str, list[str]] = {}
         self.strange: list[str] = [why] if why else []
-        for link, text in chain.faults(self.links, self._key, chain.load_head(home)):
-            self._broken.setdefault(link.number, []).append(text) if link else self.strange.append(text)
-        self.attempts = {one.id: one for one in self.ledger.all()}
+        for link, text in chain.faults(self.links, self._key, head):
+            self._broken.setdefault(link.attempt, []).append(text) if link else self.strange.append(text)
+        # The task as a whole shows the receipt of the attempt that was settled last.
+        self._shown = {
+            self.attempts[link.attempt].task: link.attempt for link in self.links if link.attempt in self.attempts
+        }
         self.strange += [
             f"the chain has a receipt of {clean(link.attempt)}, which the ledger does not know"
             for link in self.links
@@ -85,16 +92,11 @@ class _Book:
 
     def audit(self, attempt: Attempt) -> Audit:
         link = self._last.get(attempt.id)
-        broken = self._broken.get(link.number, []) if link else []
-        found = audit(attempt, attempt_directory(self.home, attempt), link, self._key, broken)
+        broken = self._broken.get(attempt.id, [])
+        found = audit(attempt, attempt_directory(self.home, attempt), link, broken)
         copy = self.home / "tasks" / attempt.task / "receipt.json"
-        wrong = copied(attempt, copy, link) if link and self._is_last(attempt) else None
+        wrong = copied(attempt, copy, link) if link and self._shown.get(attempt.task) == attempt.id else None
         return replace(found, findings=(*found.findings, wrong)) if wrong else found
-
-    def _is_last(self, attempt: Attempt) -> bool:
-        """Whether the task as a whole shows the receipt of this attempt: that of the one that was settled last."""
-        links = [link for link in self.links if (one := self.attempts.get(link.attempt)) and one.task == attempt.task]
-        return bool(links) and links[-1].attempt == attempt.id
 
 
 def _key(home: Path) -> tuple[Key | None, str]:
@@ -104,12 +106,44 @@ def _key(home: Path) -> tuple[Key | None, str]:
         return None, f"{problem.message}; mend it: {problem.hint}"
 
 
-def _run_again(one: Audit, rerun: Rerun | None) -> Audit:
+def _run_again(one: Audit) -> Audit:
     """The audit with what the checks say now, in a clean checkout of the tree that the receipt names."""
-    if one.receipt is None or not one.receipt.checks:
+    receipt = one.receipt
+    if receipt is None or not receipt.checks:
         return one
-    if rerun is None:
-        found: Sequence[Finding] = [Finding("checks", None, "they were not run again")]
+    if not one.holds:  # a command out of a file that somebody changed is not run
+        found = Finding("checks", None, "not run again: this is not the receipt that was written, or what it names")
+    elif receipt.result.tree is None:
+        found = Finding("checks", None, "not run again: no tree was taken of what the attempt left")
     else:
-        found = rerun(one.receipt)
-    return replace(one, findings=(*one.findings, *found))
+        found = _compared(receipt, _checks(receipt))
+    return replace(one, findings=(*one.findings, found))
+
+
+def _checks(receipt: Receipt) -> list[Check]:
+    """The checks run anew as a supervisor would, beside everything that the attempt left."""
+    import asyncio
+
+    from fleet.app.sites import open_house
+    from fleet.supervisor.verify import check
+
+    with TemporaryDirectory(prefix="fleet-verify-") as made:
+        house = replace(open_house(), home=Path(made))
+        attempt = replace(receipt.attempt, checks=0)
+        save(house.attempt_directory(attempt) / "receipt.json", replace(receipt, checks=[]))
+        found = asyncio.run(check(house, attempt, lambda known: None))
+    return [found] if isinstance(found, Check) else list(found or ())
+
+
+def _compared(receipt: Receipt, now: list[Check]) -> Finding:
+    """Whether the checks say what they said; one that was cut off, then or now, says nothing."""
+    before = {(one.command, one.where): one for one in receipt.checks if not one.lost}
+    after = {(one.command, one.where): one for one in now if not one.lost}
+    both = before.keys() & after.keys()
+    other = [after[one] for one in before if one in both and before[one].passed != after[one].passed]
+    if other:
+        was = "failed" if other[0].passed else "passed"
+        return Finding("checks", False, f"`{clean(other[0].command)}` {was}, and now: {clean(other[0].cause)}")
+    if not both:
+        return Finding("checks", None, "none of them could be run again")
+    return Finding("checks", True, f"{len(both)} run again, with the same result")

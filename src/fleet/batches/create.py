@@ -31,9 +31,10 @@ from fleet.host import files, locks, machine, program
 from fleet.sessions import session_name, unfit
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.heard import SIGNALS
 from fleet.supervisor.place import furnished
-from fleet.supervisor.start import told
+from fleet.supervisor.start import marks, told
 
 TITLE = 100
 KEEPER_WITHIN = 30.0
@@ -201,12 +202,14 @@ def _started(site: Site, attempt: Attempt) -> Attempt:
     job = Job("", Path(attempt.cwd), attempt.model, args=args)
     command = coder.converse(job, teller(directory / SIGNALS))
     given = dict(command.env) | (dict(declared.env) if declared else {}) | attempt.variables
-    env = agent_environment(house.environment, declared.pass_env if declared else (), given, told(house, attempt))
+    passed = declared.pass_env if declared else ()
+    env = first_of_all(house, agent_environment(house.environment, passed, given, told(house, attempt)))
     begun = keeper.Start(
         argv=command.argv,
         env={name: value for name, value in env.items() if name in given or name not in ("TERM", "NO_COLOR")},
         cwd=Path(attempt.cwd), stdin="", timeout=limits.timeout, output=limits.output, dead_man=float("inf"),
         supervisor_lock=house.home / LOCK, interrupt=0.0, terminate=HARD,
+        fence=fence(house, attempt, given, marks(house, attempt)),
     )  # fmt: skip
     origins = {name: origin.value for name, origin in resolved.origins.items()}
     found = program.find(coder.program, begun.env, begun.cwd)

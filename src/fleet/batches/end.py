@@ -13,7 +13,7 @@ from fleet.batches.site import BEING_MADE, SCREEN, Site, place_of
 from fleet.core import FleetError, NotFound, Unavailable
 from fleet.core.task import CANCELLED
 from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
-from fleet.evidence.receipt import Receipt, load_receipt
+from fleet.evidence.receipt import Process, Receipt, load_receipt
 from fleet.host import files, locks, repository
 from fleet.places import Place, ports, salvage
 from fleet.supervisor.heard import alone, catch_up
@@ -204,8 +204,9 @@ def _settle(site: Site, attempt: Attempt, receipt: Receipt | None, saved: str | 
     house.ledger.save(settled)
     with suppress(NotFound):
         house.tracker.close(attempt.task, f"{CANCELLED}: {cause}")
-    if receipt is not None:
-        publish(house, replace(receipt, attempt=settled))
+    found = receipt or Receipt(settled, Process("lost", error="what was found is gone"), nothing(settled))
+    with suppress(OSError):
+        publish(house, replace(found, attempt=settled))
     house.log.say(
         "settled", task=attempt.task, attempt=attempt.id, ending=settled.ending, verdict=settled.verdict, cause=cause
     )

@@ -110,8 +110,13 @@ class Commands(click.Group):
 @click.option(
     "--verbose", "-v", is_flag=True, help="Say on stderr which programs are run. FLEET_DEBUG=1 does the same."
 )
-def program(verbose: bool) -> None:
+@click.pass_context
+def program(ctx: click.Context, verbose: bool) -> None:
     """Run a fleet of coding agents on your own machines and models."""
+    if "FLEET_ATTEMPT" in os.environ:
+        from fleet.app.inside import refuse
+
+        refuse(ctx.invoked_subcommand, sys.argv[1:], os.environ)
     if verbose:
         os.environ[DEBUG[0]] = "1"  # for what we start in the background, too
     if _is_loud():

@@ -65,10 +65,9 @@ def _show(found: Verified, *, whole: bool) -> None:
             _audited(one, whole=whole)
     for problem in found.chain:
         click.echo(f"{MARKS[False]} {clean(problem, WIDE)}")
-    count = len(found.receipts)
-    which = f"{count} receipt{'' if count == 1 else 's'}"
-    bad = sum(not one.holds for one in found.receipts)
-    talk(f"{which}: {'all hold' if found.holds else f'{bad} do not hold' if bad else 'the chain does not hold'}")
+    which, bad = _count(len(found.receipts), "receipt"), sum(not one.holds for one in found.receipts)
+    of = f"{bad} of them {'does' if bad == 1 else 'do'} not hold" if bad else "the chain does not hold"
+    talk(f"{which}: {'everything holds' if found.holds else of}")
 
 
 def _audited(one: Audit, *, whole: bool) -> None:
@@ -80,6 +79,10 @@ def _audited(one: Audit, *, whole: bool) -> None:
 
 def _found(finding: Finding) -> str:
     return f"  {MARKS[finding.holds]} {finding.what:11} {clean(finding.text, WIDE)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def show_receipt(receipt: Receipt, seen: Audit | None) -> None:
@@ -128,7 +131,7 @@ def _process(process: Process) -> str:
 
 def _result(result: Result) -> str:
     added, removed = (sum(getattr(one, side) or 0 for one in result.changes) for side in ("added", "removed"))
-    parts = [f"{len(result.changes)} files, +{added} -{removed}", f"{len(result.commits)} commits"]
+    parts = [f"{_count(len(result.changes), 'file')}, +{added} -{removed}", _count(len(result.commits), "commit")]
     parts += [f"{len(result.breaches)} outside its scope"] if result.breaches else []
     parts += [f"not committed: {len(result.uncommitted)}"] if result.uncommitted else []
     parts += [f"lands as {result.landing[:12]}"] if result.landing else []
@@ -141,7 +144,7 @@ def _heard(receipt: Receipt) -> str:
         calls = "tool calls unknown"
     else:
         named = ", ".join(f"{name} {count}" for name, count in sorted(heard.tools.items())[:MOST])
-        calls = f"{heard.calls} tool calls" + (f" ({named})" if named else "")
+        calls = _count(heard.calls, "tool call") + (f" ({named})" if named else "")
     parts = [size(heard.size), calls]
     parts += [f"{heard.unmatched} never ended"] if heard.unmatched else []
     parts += [f"said to be run, and never was: {'; '.join(heard.claimed_only[:MOST])}"] if heard.claimed_only else []

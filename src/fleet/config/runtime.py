@@ -23,6 +23,7 @@ from fleet.config.runtime_schema import (
     AccountSettings,
     CoderSettings,
     Concurrent,
+    FenceMode,
     Liveness,
     MachineLimits,
     PromptBy,
@@ -66,6 +67,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     agent_memory: int
     agent_memory_max: int
     unverified: Unverified
+    fence: FenceMode
     accounts: Mapping[str, AccountSettings]
     coders: Mapping[str, CoderSettings]
     written: RuntimeFile
@@ -253,6 +255,7 @@ def _runtime(file: RuntimeFile) -> Runtime:
         agent_memory=size(file.agent_memory),
         agent_memory_max=size(file.agent_memory_max),
         unverified=file.unverified,
+        fence=file.fence,
         accounts=file.accounts,
         coders=file.coders,
         written=file,

@@ -35,6 +35,14 @@ class TrackerName(StrEnum):
     BEADS = "beads"
 
 
+class FenceMode(StrEnum):
+    """Whether agents are kept from the home."""
+
+    AUTO = "auto"
+    OFF = "off"
+    REQUIRE = "require"
+
+
 class PromptBy(StrEnum):
     """How an agent is given its prompt."""
 
@@ -238,6 +246,10 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
     agent_memory_max: Annotated[
         Room, _says("What one agent's processes may use together, kept by the kernel where systemd runs. 0: no limit.")
     ] = 0
+    fence: Annotated[
+        FenceMode,
+        _says("Keep agents from the home: where it can be done (auto), never (off), or not start them (require)."),
+    ] = FenceMode.AUTO
     ask_wait: Annotated[
         Wait, _says("How long an agent that asks waits for the answer before it ends. 0s: it ends at once.")
     ] = "15m"

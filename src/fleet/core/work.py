@@ -135,6 +135,7 @@ class EventKind(StrEnum):
     LIMITED = "limited"
     RESULT = "result"
     ERROR = "error"
+    REFUSED_COMMAND = "refused_command"  # what it tried with the queue
     OTHER = "other"
 
 

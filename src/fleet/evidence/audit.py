@@ -14,7 +14,7 @@ import msgspec
 
 from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt
-from fleet.evidence.chain import Key, Link, canonical
+from fleet.evidence.chain import Link, canonical
 from fleet.evidence.receipt import RECEIPT, SHOWN, Receipt, Result
 from fleet.host import files, git, repository
 
@@ -45,10 +45,10 @@ class Audit:
         return all(finding.holds is not False for finding in self.findings)
 
 
-def audit(attempt: Attempt, directory: Path, link: Link | None, key: Key | None, broken: Sequence[str]) -> Audit:
+def audit(attempt: Attempt, directory: Path, link: Link | None, broken: Sequence[str]) -> Audit:
     """Look at the receipt of one attempt. `link` is its last one in the chain, `broken` what is wrong with that."""
     receipt, found = _file(attempt, directory / "receipt.json", link)
-    findings = [found, _chained(attempt, link, key, broken)]
+    findings = [found, _chained(attempt, link, broken)]
     if receipt is not None:
         findings += [_transcript(receipt, directory / "stdout"), *_git(receipt)]
     return Audit(attempt.id, attempt.task, receipt, tuple(findings))
@@ -84,7 +84,7 @@ def copied(attempt: Attempt, path: Path, link: Link) -> Finding | None:
     return None if found.holds else Finding("copy", False, found.text)
 
 
-def _chained(attempt: Attempt, link: Link | None, key: Key | None, broken: Sequence[str]) -> Finding:
+def _chained(attempt: Attempt, link: Link | None, broken: Sequence[str]) -> Finding:
     if link is None:
         return Finding("chain", False, f"the receipt of {attempt.id} is missing from the chain")
     if attempt.receipt and attempt.receipt != link.hash:

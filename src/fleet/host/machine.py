@@ -160,7 +160,5 @@ def _is_loopback(hexadecimal: str) -> bool:
 
 def spent() -> float:
     """Seconds of a core that this thread and the programs run by this process have taken so far."""
-    import resource
-
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.thread_time() + children.ru_utime + children.ru_stime

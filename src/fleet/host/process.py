@@ -177,8 +177,18 @@ def _arguments(pid: int) -> list[bytes]:
         return []
 
 
+def label(marks: Mapping[str, str]) -> str:
+    """What a fence is called whose processes have these environment entries: they may forget those, and not this."""
+    from hashlib import sha256  # only for those who start agents, or look for strays
+
+    text = "\0".join(sorted(f"{name}={value}" for name, value in marks.items()))
+    return f"fleet-{sha256(text.encode(errors='surrogateescape')).hexdigest()[:24]}"
+
+
 def strays(marks: Mapping[str, str]) -> list[int]:
-    """The numbers of all living processes that were started with these environment entries, or come from such a one."""
+    """The numbers of all living processes that were started with these environment entries, or in the fence of those
+    that were, or come from such a one.
+    """
     return [process.pid for process in _marked(marks)]
 
 
@@ -207,8 +217,23 @@ def end_all(find: Callable[[], list[Process]], within: float = SWEEP) -> int:
 def _marked(marks: Mapping[str, str]) -> list[Process]:
     entries = {os.fsencode(f"{name}={value}") for name, value in marks.items()}
     everything = _everything()
-    roots = [process for process in everything if entries and entries <= _environment(process.pid)]
+    fence = label(marks).encode()
+    roots = [
+        process
+        for process in everything
+        if entries and (entries <= _environment(process.pid) or _is_fenced(process.pid, fence))
+    ]
     return [process for process in _with_descendants(roots, everything) if process.pid != os.getpid()]
+
+
+def _is_fenced(pid: int, fence: bytes) -> bool:
+    """Whether a process lives in a fence of this name. Most live where we do, and need no closer look."""
+    try:
+        if os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
+            return False
+        return b" - tmpfs " + fence + b" " in Path(f"/proc/{pid}/mountinfo").read_bytes()
+    except OSError:
+        return False  # it is gone, or another user's
 
 
 def _with_descendants(roots: Sequence[Process], everything: Sequence[Process]) -> list[Process]:

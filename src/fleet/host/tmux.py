@@ -23,6 +23,11 @@ CUT_OFF = ("server exited", "lost server")
 NOT_THERE = ("can't find", "no such", "no current")
 
 
+def sockets() -> Path:
+    """The directory of everybody's sockets: whoever can enter it can have any of their servers run a program."""
+    return Path(f"/tmp/tmux-{os.getuid()}")  # noqa: S108 - where tmux puts them
+
+
 class Refused(FleetError):
     """tmux did not do what it was told; the message is its own."""
 

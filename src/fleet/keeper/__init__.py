@@ -1,6 +1,6 @@
 """The keeper: a process that owns one agent, and outlives the supervisor that started it."""
 
-from fleet.host.process import strays, sweep
+from fleet.host.process import label, strays, sweep
 from fleet.keeper.base import Cause, Exit, Fence, Start
 from fleet.keeper.hold import Hold, abort, adopt, forget, hold, in_terminal, is_alive, rouse
 
@@ -16,6 +16,7 @@ __all__ = [
     "hold",
     "in_terminal",
     "is_alive",
+    "label",
     "rouse",
     "strays",
     "sweep",

@@ -21,6 +21,7 @@ class Fence:
     read_only: tuple[Path, ...] = ()  # one that is hidden too is as empty as it is, and stays so
     network: bool = True  # without one there is a loopback of its own, and nothing else
     required: bool = False
+    label: str = "fleet"  # by which those inside are found from outside; no spaces
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,11 +252,12 @@ def _spec(start: Start) -> bytes:
     )
 
 
-def _fence(fence: Fence) -> dict[str, list[bytes] | bool]:
+def _fence(fence: Fence) -> dict[str, object]:
     paths = {"hidden": fence.hidden, "shown": fence.shown, "read_only": fence.read_only}
     return {name: [os.fsencode(path.absolute()) for path in some] for name, some in paths.items()} | {
         "network": fence.network,
         "required": fence.required,
+        "label": fence.label.encode(),
     }
 
 

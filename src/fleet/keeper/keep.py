@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         read_only: list[bytes]
         network: bool
         required: bool
+        label: bytes
 else:
     import _signal as signal  # without the enums around it, which are a third of the start-up time
 
@@ -812,7 +813,7 @@ def enclose(fence: FenceSpec) -> None:
             raise Unfenced("it takes namespaces, which only Linux has")
         enter(NEW_USERS | NEW_MOUNTS | (0 if fence["network"] else NEW_NETWORK))
         mount(b"none", b"/", FOLLOWS | ALL_BELOW)  # what others mount comes in; nothing of ours goes out
-        cover(fence["hidden"], fence["shown"])
+        cover(fence["hidden"], fence["shown"], fence["label"])
         for path in fence["read_only"]:
             protect(os.path.realpath(path))
         if not fence["network"]:
@@ -869,12 +870,12 @@ def write_maps(pid: int, maps: dict[str, bytes]) -> NoReturn:
         os._exit(code)
 
 
-def cover(hidden: list[bytes], shown: list[bytes]) -> None:
-    """Put an empty directory over each that is hidden, and back into it what is shown of it."""
+def cover(hidden: list[bytes], shown: list[bytes], label: bytes) -> None:
+    """Put an empty directory, of that name, over each that is hidden, and back into it what is shown of it."""
     there = [(os.path.normpath(path), os.path.realpath(path)) for path in hidden if os.path.isdir(path)]
     kept = [found for path in shown for found in [find_below(os.path.normpath(path), there)] if found]
     for _, real in there:
-        mount(b"tmpfs", real, NO_SUID | NO_DEVICES, b"tmpfs", EMPTY)
+        mount(label, real, NO_SUID | NO_DEVICES, b"tmpfs", EMPTY)
     for target, fd in kept:
         make_room(target, is_directory=os.path.isdir(b"/proc/self/fd/%d" % fd))
         mount(b"/proc/self/fd/%d" % fd, target, BIND | ALL_BELOW)

@@ -114,9 +114,15 @@ def _change(artifacts: Path, change: Callable[[str], str]) -> str:
             if len(content := new.encode(errors="surrogateescape")) > LARGEST:
                 raise FleetError(f"{artifacts / NAME} would be larger than {LARGEST // 1024} KiB")
             if mark(artifacts) == before:
-                files.write(artifacts / NAME, content, drafts=artifacts.parent)
+                files.write(artifacts / NAME, content, drafts=_drafts(artifacts))
                 return new
     raise Unavailable(f"{artifacts / NAME} is being written all the time", hint="try again")
+
+
+def _drafts(artifacts: Path) -> Path:
+    """Where a draft can be moved from in one step; inside a fence only the artifacts themselves are of the disk."""
+    beside = artifacts.parent
+    return beside if os.stat(beside).st_dev == os.stat(artifacts).st_dev else artifacts
 
 
 @contextmanager

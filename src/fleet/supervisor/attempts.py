@@ -18,10 +18,11 @@ from fleet.supervisor.aside import Aside, aside, at_leisure
 from fleet.supervisor.follow import follow
 from fleet.supervisor.handover import hand_over
 from fleet.supervisor.house import House
-from fleet.supervisor.notes import note, note_unkept
+from fleet.supervisor.notes import note, note_unfenced, note_unkept
 from fleet.supervisor.place import Slow
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
+from fleet.supervisor.refused import hear_refused
 from fleet.supervisor.result import add_checks, bring_back, look_at, nothing, write_receipt
 from fleet.supervisor.scope_watch import ScopeWatch, out_of_scope
 from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
@@ -66,6 +67,7 @@ class Attempts:
             await follow(self._house, self.current[name], hold, self._know, self._watch)
             await aside(self._keep, out_of_scope(self._house, self.current[name]))
             await hand_over(self._house, self.current[name], self._keep)
+            await self._change(name, partial(hear_refused, self._house))
         finally:
             self._scope.let_go(name)
             hold.close()
@@ -73,6 +75,8 @@ class Attempts:
         if hold.exit is None:
             swept = await aside(keeper.sweep, marks(self._house, attempt))
             self._house.log.say("keeper lost", task=attempt.task, level="warning", attempt=name, swept=swept)
+        elif hold.exit.unfenced:
+            note_unfenced(self._house, attempt, hold.exit.unfenced)
 
     async def verify(self, name: str) -> None:
         await self._change(name, lambda attempt: self._look(attempt))

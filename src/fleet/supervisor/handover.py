@@ -20,7 +20,7 @@ from fleet.supervisor.house import House
 from fleet.supervisor.limits import left, overspent, spent
 from fleet.supervisor.notes import note
 from fleet.supervisor.provider import hear
-from fleet.supervisor.start import fenced, marks, start
+from fleet.supervisor.start import limited, marks, start
 from fleet.supervisor.transcript import Transcript, fold
 
 NAME = "handover"  # its directory, in that of the attempt
@@ -81,7 +81,7 @@ def _start(house: House, attempt: Attempt) -> keeper.Start:
     command, (_, begun) = coder.command(job), start(house, attempt, house.tracker.get(attempt.task))
     return replace(
         begun,
-        argv=fenced(house, attempt, command.argv),
+        argv=limited(house, attempt, command.argv),
         env={**command.env, **begun.env},
         stdin=command.stdin,
         timeout=min(SECONDS, limits.timeout),

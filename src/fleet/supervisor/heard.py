@@ -17,6 +17,7 @@ from fleet.host import files, locks
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import Spent, overspent
 from fleet.supervisor.notes import note_events
+from fleet.supervisor.refused import hear_refused
 from fleet.supervisor.transcript import Transcript, fold
 
 SIGNALS = "signals.jsonl"
@@ -76,7 +77,16 @@ class Hearing:
 
 
 def catch_up(house: House, attempt: Attempt) -> Attempt:
-    """The attempt with what its agent's own record says since it was last looked at: tokens, cost, tools, session."""
+    """The attempt with what its agent's own record says since it was last looked at: tokens, cost, tools, session; and
+    what it was refused.
+    """
+    known = _read_records(house, hear_refused(house, attempt))
+    if known != attempt:
+        house.ledger.save(known)
+    return known
+
+
+def _read_records(house: House, attempt: Attempt) -> Attempt:
     how = talker(house.find_coder, house.runtime, attempt)
     told = signals(house.attempt_directory(attempt), how)
     sessions = [signal.session for signal in told if signal.session]
@@ -91,8 +101,6 @@ def catch_up(house: House, attempt: Attempt) -> Attempt:
     )
     for transcript in reversed(list(transcripts)[:MOST_RECORDS]):
         known = _read_on(house, known, how, transcript)
-    if known != attempt:
-        house.ledger.save(known)
     return known
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from fleet.coders.stream import Reader
 from fleet.core import FleetError
 from fleet.core.proof import Heard, Program
 from fleet.core.work import Attempt
 from fleet.evidence.heard import Listening
-from fleet.host import program
+from fleet.host import files, program
 from fleet.supervisor.house import House
-from fleet.supervisor.transcript import Transcript
+
+PIECE = 256 * 1024
+LONGEST = 8 * 1024 * 1024  # of a line; keepers cut them far shorter
 
 
 def heard(house: House, attempt: Attempt) -> Heard:
@@ -24,15 +28,32 @@ def heard(house: House, attempt: Attempt) -> Heard:
     if attempt.started is None:
         return replace(told.heard(tells_tools=False), sha256="")
     read, tells_tools = _reader(house, attempt)
-    with Transcript(house.attempt_directory(attempt) / "stdout", hear=told.take) as source:
-        before = b""
-        for piece in source.lines(last=True):
-            for line, _ in piece:
-                if line and line != before:  # a flood of the same is no news
-                    for event in read(line):
-                        told.add(event)
-                before = line
+    for line in _lines(house.attempt_directory(attempt) / "stdout", told):
+        for event in read(line):
+            told.add(event)
     return told.heard(tells_tools=tells_tools)
+
+
+def _lines(path: Path, told: Listening) -> Iterator[bytes]:
+    """Every line that is not the same as the one before it. A flood of the same is hashed, and is no news."""
+    fd = files.open_regular(path)
+    if fd is None:
+        return
+    rest, before, last = b"", b"", b""
+    with open(fd, "rb", buffering=0) as source:
+        while piece := source.read(PIECE):
+            told.take(piece)
+            if piece == before:
+                continue
+            before = piece
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                if line and line != last:
+                    yield line
+                last = line
+            rest = rest if len(rest) <= LONGEST else b""
+    if rest:
+        yield rest
 
 
 def _reader(house: House, attempt: Attempt) -> tuple[Reader, bool]:

@@ -38,6 +38,12 @@ def note_unkept(house: House, attempt: Attempt) -> None:
         note(house, attempt, "limit_not_kept", limit=limit, text=why)
 
 
+def note_unfenced(house: House, attempt: Attempt, why: str) -> None:
+    """Say that an agent was not kept from the home."""
+    house.log.say("agent not fenced", task=attempt.task, level="warning", attempt=attempt.id, text=why)
+    note(house, attempt, "not_fenced", text=why)
+
+
 class Notes:
     """The task's events.jsonl. A file that cannot be written, since an agent can put anything there, stops nothing.
 

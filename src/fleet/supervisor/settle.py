@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 
 from fleet import tracker
 from fleet.core import FleetError, NotFound
+from fleet.core.errors import is_passing
 from fleet.core.task import Status, is_cancelled
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence import ledger
@@ -152,10 +152,13 @@ def publish(house: House, found: Receipt) -> None:
     release(house, attempt)
     final = seal(house.home, replace(found, attempt=attempt, claims=claims(found)), _key(house, attempt))
     directory, task = house.attempt_directory(final.attempt), house.task_directory(final.attempt.task)
-    with suppress(OSError):
+    try:
         save(directory / "receipt.json", final)
         save(task / "receipt.json", final)
         files.write(task / "log.stderr", files.read_end(directory / "stderr", STDERR) or b"", files.PRIVATE)
+    except OSError as problem:
+        if is_passing(problem):  # a full disk is waited for; an agent may have locked us out for good
+            raise
     house.ledger.note_receipt(attempt.id, final.hash)
 
 

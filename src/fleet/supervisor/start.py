@@ -18,6 +18,7 @@ from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import left, spent
 
@@ -42,20 +43,17 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     command = coder.command(job)
     passed = (*(declared.pass_env if declared else ()), *(account.pass_env if account else ()))
     own = {name: value for name, value in command.env.items() if name not in passed or name not in house.environment}
+    given = own | (dict(declared.env) if declared else {}) | attempt.variables | _chosen(account)
     begun = keeper.Start(
-        argv=fenced(house, attempt, command.argv),
-        env=agent_environment(
-            house.environment,
-            passed,
-            own | (dict(declared.env) if declared else {}) | attempt.variables | _chosen(account),
-            told(house, attempt),
-        ),
+        argv=limited(house, attempt, command.argv),
+        env=first_of_all(house, agent_environment(house.environment, passed, given, told(house, attempt))),
         cwd=Path(attempt.cwd),
         stdin=command.stdin,
         timeout=limits.timeout,
         output=limits.output,
         dead_man=house.runtime.dead_man,
         supervisor_lock=house.home / LOCK,
+        fence=fence(house, attempt, given, marks(house, attempt)),
     )
     found = program.find(coder.program, begun.env, begun.cwd)
     is_known = declared is None or not declared.argv  # what a user declared may take `--version` for work to do
@@ -63,15 +61,15 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     return replace(resuming(attempt, earlier, session), program=ran), begun
 
 
-def fenced(house: House, attempt: Attempt, argv: tuple[str, ...]) -> tuple[str, ...]:
+def limited(house: House, attempt: Attempt, argv: tuple[str, ...]) -> tuple[str, ...]:
     """The command in a control group with a limit on its memory, if one is set; where there is none to be had, it is
     started without, and that is said.
     """
     most = house.runtime.agent_memory_max
-    fenced = machine.scoped(argv, most) if most else argv
-    if fenced is None:
+    limited = machine.scoped(argv, most) if most else argv
+    if limited is None:
         house.log.say("memory limit not kept", task=attempt.task, level="warning", attempt=attempt.id, limit=most)
-    return fenced or argv
+    return limited or argv
 
 
 def _chosen(account: AccountSettings | None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -27,10 +27,8 @@ LONGEST = 8 * 1024 * 1024  # the keeper cuts lines far shorter; this only bounds
 class Transcript:
     """Reads whole lines from an offset on. The file may still be growing; what replaces it is not read."""
 
-    def __init__(self, path: Path, offset: int = 0, hear: Callable[[bytes], None] = lambda piece: None) -> None:
-        """`hear` is told every byte that is read."""
+    def __init__(self, path: Path, offset: int = 0) -> None:
         self._path = path
-        self._hear = hear
         self._fd: int | None = None
         self._rest = b""
         self._skips = False  # the rest of a line that is too long to be kept
@@ -55,7 +53,6 @@ class Transcript:
             chunk = os.pread(self._fd, min(CHUNK, end - at), at)
             if not chunk:
                 break
-            self._hear(chunk)
             lines = self._split(chunk)
             for first in range(0, len(lines), MOST_LINES):
                 yield lines[first : first + MOST_LINES]

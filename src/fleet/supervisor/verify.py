@@ -98,7 +98,7 @@ async def _checked(
         if attempt.checks < number:  # not begun by an earlier supervisor, so what stands there is not ours
             await aside(files.fresh_dir, directory)
         try:
-            room = await at_leisure(partial(_room, attempt, result, run, at, directory))
+            room = await at_leisure(partial(make_room, attempt, result, run, at, directory))
         except Unavailable:
             raise
         except FleetError as problem:
@@ -115,7 +115,7 @@ async def _checked(
     return said, attempt
 
 
-def _room(attempt: Attempt, result: Result, run: Run, at: Path, directory: Path) -> Room:
+def make_room(attempt: Attempt, result: Result, run: Run, at: Path, directory: Path) -> Room:
     """Where a check is to be run: made for it, unless it runs already."""
     cwd = Path(attempt.cwd)
     ground = places.ground(place_now(attempt)) if result.tree is not None else None

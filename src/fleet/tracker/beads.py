@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
@@ -55,7 +57,17 @@ PASSED_ON = (
     "BEADS_DOLT_PASSWORD",
     "BEADS_CREDENTIALS_FILE",
 )
+REFUSING = Path(__file__).with_name("refusing_bd.py")
 QUIETLY = ("--non-interactive", "--quiet", "--skip-agents", "--skip-hooks", "--role=maintainer")
+
+
+def write_refusing(home: Path, directory: Path) -> None:
+    """Put a `bd` into a directory that leaves this home alone, for agents to find."""
+    words = (sys.executable, "-I", "-S", str(REFUSING), str(home))
+    content = f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'.encode(errors="surrogateescape")
+    if files.read(directory / PROGRAM) != content:
+        files.private_dir(directory)
+        files.write(directory / PROGRAM, content, 0o755)
 
 
 class Beads:
