@@ -67,7 +67,7 @@ class Finding:
 class Recovery:
     """A kill as it was done, and how many seconds later the next supervisor took over an attempt or claimed a task.
 
-    Of a killed keeper: when the next agent began at that task. None: there was nothing left to do.
+    Of a killed keeper: when the next agent began at that task. None: nobody did, before the next kill or the end.
     """
 
     at: float

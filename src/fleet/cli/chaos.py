@@ -119,7 +119,11 @@ def _print(card: Scorecard) -> None:
 
 
 def _recovered(kill: Recovery) -> str:
-    after = "nothing was left to do" if kill.recovered is None else f"at work again after {kill.recovered:.1f} s"
+    after = (
+        "no attempt was taken over or claimed"
+        if kill.recovered is None
+        else f"at work again after {kill.recovered:.1f} s"
+    )
     return f"  {kill.at:.1f} s: {kill.victim} ({clean(kill.whom)}): {after}"
 
 

@@ -90,7 +90,7 @@ def rate_limited() -> int:
     if been_here.exists():
         return honest()
     been_here.touch()
-    resets = int(time.time()) + 2
+    resets = int(time.time()) + 12  # longer than a supervisor is away: a reset that is past when it is heard is unknown
     emit("rate_limit_event", rate_limit_info={"status": "rejected", "rateLimitType": "five_hour", "resetsAt": resets})
     end("You have hit your limit.", failed=True, status=429)
     return 1
