@@ -21,6 +21,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("fleet.cli.demonstration", "Run a handful of tasks in a scratch repository; nothing is kept."),
         "config": ("fleet.cli.config", "Show and change this machine's settings (show, set, edit, validate)."),
         "doctor": ("fleet.cli.start", "Check everything, and say how to mend what is wrong."),
+        "chaos": ("fleet.cli.chaos", "Drive a supervisor with agents that misbehave, and print a scorecard."),
         "update": ("fleet.cli.update", "Bring the newest version, by the tool that installed this one."),
     },
     "Tasks": {
