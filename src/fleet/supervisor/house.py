@@ -10,17 +10,11 @@ from pathlib import Path
 
 from fleet.coders import Coder
 from fleet.config.runtime import Live, Runtime
-from fleet.core.liveness import Flight
 from fleet.core.work import Attempt
 from fleet.evidence.ledger import Ledger
 from fleet.supervisor.choice import attempt_directory
 from fleet.supervisor.log import Log
 from fleet.tracker import Tracker
-
-
-def unseen(attempt: str) -> Flight | None:
-    """What is known of an attempt's requests where no gateway of ours sees them."""
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +31,6 @@ class House:
     coder: str | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     now: Callable[[], float] = time.time
-    in_flight: Callable[[str], Flight | None] = unseen  # by the clock of the wall
 
     @property
     def runtime(self) -> Runtime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -16,6 +16,7 @@ from fleet.core import Unavailable
 from fleet.core.liveness import Action, Facts, Flight, Habit, Life, LifeState, Policy, Since, assess, decide
 from fleet.core.text import clean
 from fleet.core.work import Attempt, Event, EventKind
+from fleet.evidence import requests
 from fleet.host import files
 from fleet.host.vitals import Vitals, vitals
 from fleet.supervisor.aside import aside
@@ -29,8 +30,6 @@ TALK = 1024  # bytes a second, likewise
 LIMITED_FOR = 600.0  # seconds that a provider is believed to let an agent wait, when it does not say for how long
 LIMITED = 429
 WORDS = 200  # characters
-
-InFlight = Callable[[str], Flight | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +266,7 @@ class Watch:
         """One look at everybody. A machine that cannot tell now is no reason to think anything of anybody."""
         everybody = list(self._watched.values())
         try:
-            seen = await aside(_see, everybody, self._house.in_flight)
+            seen = await aside(_see, everybody, self._house.home)
         except (OSError, Unavailable) as problem:
             if str(problem) != self._problem:
                 self._problem = str(problem)
@@ -281,11 +280,13 @@ class Watch:
 Seen = tuple[Vitals | None, tuple[int | None, ...], Flight | None]
 
 
-def _see(everybody: Sequence[Watched], in_flight: InFlight) -> list[Seen]:
+def _see(everybody: Sequence[Watched], home: Path) -> list[Seen]:
+    """What is seen of each from outside. That our gateway has no request of one says nothing: it may ask another."""
+    flying = {attempt: Flight(since) for attempt, since in requests.flying(home).items()}
     keepers = [one.find_keeper() for one in everybody]
     found = vitals(keeper for keeper in keepers if keeper is not None)
     return [
-        (None if keeper is None else found.get(keeper), one.stamps(), in_flight(one.attempt))
+        (None if keeper is None else found.get(keeper), one.stamps(), flying.get(one.attempt))
         for keeper, one in zip(keepers, everybody, strict=True)
     ]
 
