@@ -147,7 +147,9 @@ async def _run(house: House, attempt: Attempt, spec: CheckSpec, room: Room, dire
         output=CHECK_OUTPUT,
         dead_man=spec.timeout,
         supervisor_lock=house.home / LOCK,
-        fence=Fence(hidden=(house.home,), shown=(room.top, artifacts), read_only=(artifacts,), network=False),
+        fence=Fence(
+            hidden=(house.home, *house.also_hidden), shown=(room.top, artifacts), read_only=(artifacts,), network=False
+        ),
     )
     hold = await aside(keeper.hold, directory, start)
     try:
