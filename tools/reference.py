@@ -131,7 +131,7 @@ ORDER = [
     "scope",
     "evidence",
 ]
-SETTINGS_ORDER = ["limits", "liveness", "concurrent", "coders.NAME", "accounts.NAME"]
+SETTINGS_ORDER = ["limits", "budget", "liveness", "concurrent", "coders.NAME", "accounts.NAME"]
 
 
 def _title(schema: Schema, part: str) -> str:

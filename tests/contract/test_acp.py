@@ -126,7 +126,7 @@ def test_a_turn_is_told_in_our_own_words(scene: Scene) -> None:
         (950, 1000, 0.5),
     ]
     assert done.of(EventKind.SESSION) == [Event(EventKind.SESSION, session="session-of-a-stand-in", model="small")]
-    assert done.events[-1] == Event(EventKind.RESULT, text="Made it.", ok=True, usage=Usage(1010, 5))
+    assert done.events[-1] == Event(EventKind.RESULT, text="Made it.", ok=True, usage=Usage(1010, 5, 1000))
     assert "of_next_year" in [event.text for event in done.of(EventKind.OTHER)]
 
 

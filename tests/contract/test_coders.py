@@ -226,14 +226,14 @@ def test_the_session_is_told_at_once_and_stays_when_it_is_taken_up_again(name: s
     assert {event.session for event in [*first, *later] if event.session} == {first[0].session}
 
 
-ONE = Usage(1110, 5)
+ONE = Usage(1110, 5, 1000, 0)
 
 
 @pytest.mark.parametrize(
     ("name", "usages", "total", "cost", "limit"),
     [
-        ("claude", [Usage(1110, 1)] * 3, Usage(3330, 15), 0.00234, 200_000),
-        ("codex", [], Usage(3330, 15), None, None),
+        ("claude", [Usage(1110, 1, 1000, 100)] * 3, Usage(3330, 15, 3000, 300, 0.00234), 0.00234, 200_000),
+        ("codex", [], Usage(3330, 15, 3000, 0), None, None),
         ("opencode", [ONE] * 3, None, None, None),
     ],
 )
@@ -285,7 +285,9 @@ def test_a_subagents_context_is_not_the_sessions() -> None:
     assert [event.tool for event in of(events, EventKind.TOOL_CALLED)] == ["Agent", "Bash"]
     assert [event.aside for event in of(events, EventKind.USAGE)] == [None, True, None]
     (result,) = of(events, EventKind.RESULT)
-    assert result.total == Usage(4440, 20)
+    assert result.total is not None
+    assert (result.total.prompt, result.total.completion, result.total.cache_read) == (4440, 20, 4000)
+    assert result.models == {"claude-sonnet-4-5": result.total}
 
 
 def test_nothing_in_a_transcript_is_strange_to_its_reader() -> None:

@@ -95,15 +95,16 @@ def test_a_session_is_told_at_once_and_ends_well(name: str) -> None:
     assert events[0].session
     assert [event.text for event in of(events, EventKind.SAID)] == ["It is made."]
     assert (events[-1].kind, events[-1].ok, events[-1].cost) == (EventKind.RESULT, True, None)
-    assert events[-1].total == Usage(3330, 15)
+    assert events[-1].total == Usage(3330, 15, 3000)
+    assert events[-1].models in (None, {MORE_MODELS[name]: Usage(3330, 15, 3000)})
 
 
 def test_qwen_counts_each_request_and_the_whole_session_when_it_is_taken_up_again() -> None:
     first, later = heard("qwen", "works"), heard("qwen", "resumed")
     for events in (first, later):
-        assert [event.usage for event in of(events, EventKind.USAGE)] == [Usage(1110, 5)] * 3
+        assert [event.usage for event in of(events, EventKind.USAGE)] == [Usage(1110, 5, 1000)] * 3
     assert later[0].session == later[-1].session == first[0].session
-    assert later[-1].total == Usage(6660, 30)
+    assert later[-1].total == Usage(6660, 30, 6000)
 
 
 @each
@@ -148,7 +149,7 @@ def test_what_gemini_says_of_a_failure_is_understood(text: str, status: int | No
 def test_what_gemini_thought_is_written_too() -> None:
     stats = {"total_tokens": 170, "input_tokens": 100, "output_tokens": 20, "cached": 90}
     (result,) = CODERS["gemini"].read(json.dumps({"type": "result", "status": "success", "stats": stats}).encode())
-    assert result.total == Usage(100, 70)
+    assert result.total == Usage(100, 70, 90)
 
 
 @pytest.mark.parametrize(

@@ -154,3 +154,21 @@ def test_what_cannot_be_become_is_said(tmp_path: Path, monkeypatch: pytest.Monke
     ):
         with pytest.raises(FleetError, match=said):
             run.become(argv, cwd=cwd, env={"PATH": os.environ["PATH"]})
+
+
+def test_a_process_is_found_by_what_it_was_started_with_and_ended(tmp_path: Path) -> None:
+    by_variable = subprocess.Popen([sys.executable, "-S", "-c", "input()"], env={"PLACE": str(tmp_path)}, stdin=-1)
+    by_argument = subprocess.Popen([sys.executable, "-S", "-c", "input()", f"{tmp_path}/x"], env={}, stdin=-1)
+    bystander = subprocess.Popen([sys.executable, "-S", "-c", "input()"], env={}, stdin=-1)
+    try:
+        assert {one.pid for one in process.mentioning(str(tmp_path))} == {by_variable.pid, by_argument.pid}
+        assert process.variable(by_variable.pid, "PLACE") == str(tmp_path)
+        assert process.variable(by_argument.pid, "PLACE") is None
+        assert process.arguments(by_argument.pid)[4] == f"{tmp_path}/x"
+        assert process.end_all(lambda: process.mentioning(str(tmp_path))) == 2
+        assert (by_variable.wait(10), by_argument.wait(10)) == (-9, -9)
+        assert bystander.poll() is None
+    finally:
+        for one in (by_variable, by_argument, bystander):
+            one.kill()
+            one.communicate()

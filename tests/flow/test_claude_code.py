@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import Run
+from fleet.coders.claude import read
+from fleet.core.work import Attempt
+from fleet.evidence.cost import Source, reckon
+from fleet.evidence.prices import price
+from fleet.evidence.requests import Records, Served
 from fleet.nodes.demonstration import Message, Reply
 from flow.conftest import Boxes, direct_yaml
+from standins.coders.scratch import until
 from standins.proxy import watching
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
@@ -74,6 +81,26 @@ def claude(project: Path, env: dict[str, str], prompt: str) -> tuple[list[dict[s
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
+def its_requests_are_known(records: Records, made: int, final: dict[str, Any]) -> None:
+    """The gateway's records name the attempt, and hold all that Claude Code tells of."""
+
+    def seen() -> list[Served]:
+        return records.served().get("t1.1", [])
+
+    until(lambda: sum(one.requests for one in seen()) >= made)
+    assert sum(one.requests for one in seen()) == made
+    assert {(one.alias, one.node, one.local) for one in seen()} == {
+        ("claude-haiku-local", "small-box", True), ("claude-sonnet-local", "big-box", True),
+    }  # fmt: skip
+    (result,) = read(json.dumps(final).encode())
+    attempt = Attempt("t1.1", "t1", 1, "claude", None, "/", "me", 0.0, cost=result.cost, usage=result.models or {},
+                      tokens=result.total.total if result.total else None)  # fmt: skip
+    found = reckon(attempt, seen(), price, lambda attempt, model: False)
+    assert attempt.cost, "Claude Code reckons with prices of its own"
+    assert found.counted is not None
+    assert (found.counted.source, found.cost) == (Source.GATEWAY, Decimal(0)), "and these models cost nothing"
+
+
 @pytest.fixture
 def agent_env(clean_env: dict[str, str], agents_path: str) -> dict[str, str]:
     return {
@@ -89,15 +116,16 @@ def agent_env(clean_env: dict[str, str], agents_path: str) -> dict[str, str]:
 
 @pytest.mark.litellm
 def test_each_subagent_thinks_on_its_own_node(
-    gateway: Run, boxes: Callable[..., Boxes], project: Path, agent_env: dict[str, str]
+    gateway: Run, boxes: Callable[..., Boxes], project: Path, agent_env: dict[str, str], clean_env: dict[str, str]
 ) -> None:
     mind = Mind(project / "made.txt")
     two = boxes(small=mind, big=mind)
     assert gateway("generate").code == 0
     up = gateway("gateway", "up")
     assert up.code == 0, up.err
+    signed = {"ANTHROPIC_CUSTOM_HEADERS": "x-mine: 1\nx-fleet-attempt: t1.1"}  # as an attempt's environment has it
     with watching() as proxy:
-        events, err = claude(project, agent_env | proxy.env, "Have it planned, then implemented.")
+        events, err = claude(project, agent_env | proxy.env | signed, "Have it planned, then implemented.")
     final = events[-1]
     assert (final["type"], final["is_error"], final["result"]) == ("result", False, "ALL DONE"), err
     assert {"planner", "implementer"} <= set(events[0]["agents"])
@@ -114,6 +142,7 @@ def test_each_subagent_thinks_on_its_own_node(
     assert {body["model"] for body in big} == {"demo:32b"}
     assert {body["options"]["num_ctx"] for body in [*small, *big]} == {16384, 32768}
     assert proxy.asked == [], "something wanted to leave this machine"
+    its_requests_are_known(Records(Path(clean_env["FLEET_HOME"])), len(small + big), final)
 
     # Claude Code read the whole description as one string, and the fields after it as they were meant.
     heard = " ".join(str(message["content"]) for message in big[0]["messages"])

@@ -17,15 +17,24 @@ def test_the_work_plane_is_shown_and_nothing_is_kept(run: Run, clean_env: dict[s
     ran = run("demo", env={"TMPDIR": str(scratch)})
     assert ran.code == 0, ran.err
     assert "fleet demonstration (scripted): Write a function that greets" in ran.out
-    assert "3 of 4 tasks are done" in ran.out
-    assert "said that it was done and was not believed" in ran.out
+    assert [state_of(ran.out, name) for name in ("t1", "t4", "t5")] == ["done", "refused", "waiting for input"]
+    told = ran.out.partition("What fleet makes of it:")[2]
+    assert "verified           t1, t2, t3: " in told
+    assert "refused            it said that it was done, and was not believed: the agent exited with 0" in told
+    assert "waiting for input  " in told
+    assert "reads a terminal that nobody types into" in told
     assert list(scratch.iterdir()) == []
+    assert [pid for pid in processes() if str(scratch) in traces(pid)] == []
     assert not Path(clean_env["FLEET_HOME"]).exists(), "the user's own home is not touched"
 
 
 def test_the_demonstration_as_data(run: Run) -> None:
     shown = run("demo", "--json").json()
-    assert [task["state"] for task in shown["tasks"]] == ["done", "done", "done", "failed"]
+    states = [task["state"] for task in shown["tasks"]]
+    assert states[:4] == ["done", "done", "done", "refused"]
+    assert [task["proof"] for task in shown["tasks"]] == ["verified"] * 3 + ["refused", None]
+    assert shown["tasks"][4]["life"]["state"] == "waiting for input"
+    assert shown["stuck"] == shown["tasks"][4]["life"]["why"]
     assert len(shown["commits"]) == 4
 
 
@@ -57,6 +66,12 @@ def test_the_models_plane_is_shown_too(run: Run, clean_env: dict[str, str], proj
     assert "planner -> small-box" in ran.out
     assert list(project.iterdir()) == []
     assert not Path(clean_env["FLEET_HOME"]).exists(), "nothing is kept"
+
+
+def state_of(table: str, task: str) -> str:
+    """What stands in the second column; columns are two spaces apart."""
+    (row,) = [line for line in table.splitlines() if line.startswith(f"{task}  ")]
+    return row.split("  ")[1].strip()
 
 
 def processes() -> list[int]:

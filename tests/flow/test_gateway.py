@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import signal
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +18,11 @@ from typing import Any
 import pytest
 
 from conftest import Run
+from fleet.evidence.requests import Records, flying, in_flight
 from fleet.gateway import environment
 from fleet.nodes.demonstration import Message, Reply
 from flow.conftest import Boxes, direct_yaml
+from standins.coders.scratch import until
 from standins.proxy import watching
 
 pytestmark = pytest.mark.timeout(300)
@@ -37,11 +41,12 @@ def key(project: Path) -> str:
     return (project / ".subagent-fleet" / "master.key").read_text().strip()
 
 
-def post(boxes: Boxes, path: str, token: str, body: dict[str, Any]) -> bytes:
+def post(boxes: Boxes, path: str, token: str, body: dict[str, Any], attempt: str = "") -> bytes:
+    signed = {"x-fleet-attempt": attempt} if attempt else {}
     request = urllib.request.Request(
         f"http://127.0.0.1:{boxes.port}{path}",
         json.dumps(body).encode(),
-        {"authorization": f"Bearer {token}", "content-type": "application/json"},
+        {"authorization": f"Bearer {token}", "content-type": "application/json", **signed},
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=60) as answer:
@@ -49,9 +54,9 @@ def post(boxes: Boxes, path: str, token: str, body: dict[str, Any]) -> bytes:
     return content
 
 
-def ask(boxes: Boxes, token: str, model: str, **more: Any) -> bytes:
+def ask(boxes: Boxes, token: str, model: str, attempt: str = "", **more: Any) -> bytes:
     body = {"model": model, "max_tokens": 20, "messages": [{"role": "user", "content": "hello"}], **more}
-    return post(boxes, "/v1/messages", token, body)
+    return post(boxes, "/v1/messages", token, body, attempt)
 
 
 @pytest.mark.litellm
@@ -163,7 +168,9 @@ class Busy:
 
 
 @pytest.mark.litellm
-def test_over_max_parallel_requests_wait_and_none_is_refused(gateway: Run, boxes: Start, project: Path) -> None:
+def test_over_max_parallel_requests_wait_and_none_is_refused(
+    gateway: Run, boxes: Start, project: Path, clean_env: dict[str, str]
+) -> None:
     small, big = Busy(), Busy()
     two = boxes(small, big)
     text = (project / "fleet.yaml").read_text()
@@ -175,15 +182,74 @@ def test_over_max_parallel_requests_wait_and_none_is_refused(gateway: Run, boxes
 
     def one(number: int) -> bool:
         model = "claude-haiku-local" if number % 2 else "claude-sonnet-local"
-        return b"done" in ask(two, token, model, stream=number % 3 == 0)
+        return b"done" in ask(two, token, model, f"t{number}.1", stream=number % 3 == 0)
 
     with ThreadPoolExecutor(16) as crowd:
         assert all(crowd.map(one, range(16)))
     assert (small.peak, big.peak) == (1, 2)
+    its_requests_are_recorded(two, token, Path(clean_env["FLEET_HOME"]))
 
     for _ in range(4):
         leave_at_once(two, token)
     assert all(one(number) for number in range(6)), "a client that left holds no slot"
+
+
+def its_requests_are_recorded(two: Boxes, token: str, home: Path) -> None:
+    """Sixteen requests of as many attempts, then one more on each of the other protocols, and one that is refused."""
+    said = [{"role": "user", "content": "SECRET-WORDS"}]
+    one = {"model": "claude-haiku-local", "messages": said}
+    for name, path, body in (
+        ("chat.1", "/v1/chat/completions", one),
+        ("chat.2", "/v1/chat/completions", one | {"stream": True}),
+        ("responses.1", "/v1/responses", {"model": "claude-haiku-local", "input": "SECRET-WORDS", "stream": True}),
+    ):
+        post(two, path, token, body, name)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        post(two, "/v1/messages", token, one | {"model": "nobody", "max_tokens": 9}, "refused.1")
+    refused.value.close()
+    records = Records(home)
+    wanted = {*(f"t{number}.1" for number in range(16)), "chat.1", "chat.2", "responses.1", "refused.1"}
+    served = until(lambda: found if (found := records.served()).keys() >= wanted else None)
+    assert served is not None
+    assert served.keys() == wanted
+    assert all(len(kinds) == 1 and kinds[0].requests == 1 for kinds in served.values()), "told twice, counted once"
+    last = served["t1.1"][0]
+    assert (last.alias, last.model, last.node, last.local) == (
+        "claude-haiku-local", "ollama_chat/demo:7b", "small-box", True,
+    )  # fmt: skip
+    assert served["t0.1"][0].node == "big-box"
+    answered = {name for name, kinds in served.items() if kinds[0].usage.prompt and kinds[0].usage.completion}
+    assert wanted - answered == {"refused.1"}
+    assert served["refused.1"][0].untold == 0
+    assert max(kinds[0].wait for kinds in served.values()) > 0.25, "somebody stood in the queue behind another"
+    kept = b"".join(path.read_bytes() for path in (home / "gateway").glob("*.json*"))
+    assert b"SECRET-WORDS" not in kept
+    assert token.encode() not in kept
+    assert {oct(path.stat().st_mode & 0o777) for path in (home / "gateway").iterdir()} == {"0o600"}
+    until(lambda: flying(home) == {})
+
+
+@pytest.mark.litellm
+def test_a_request_in_flight_is_known_and_a_killed_gateway_leaves_none(
+    gateway: Run, boxes: Start, project: Path, clean_env: dict[str, str]
+) -> None:
+    never, home = threading.Event(), Path(clean_env["FLEET_HOME"])
+    two = boxes(lambda _: Reply(str(never.wait(60))))
+    gateway("generate")
+    up = gateway("gateway", "up", "--json")
+    assert up.code == 0, up.err
+    began = time.time()
+    with ThreadPoolExecutor(1) as crowd:
+        asked = crowd.submit(ask, two, key(project), "claude-haiku-local", "t7.1")
+        since = until(lambda: in_flight(home, "t7.1"))
+        assert since is not None
+        assert began - 1 < since < time.time() + 1
+        assert in_flight(home, "t8.1") is None
+        os.kill(up.json()["pid"], signal.SIGKILL)
+        until(lambda: not flying(home))
+        assert list((home / "gateway").glob("*.flying.json")), "the file is still there: nobody believes it"
+        never.set()
+        assert isinstance(asked.exception(), OSError)
 
 
 def leave_at_once(boxes: Boxes, token: str) -> None:

@@ -167,8 +167,9 @@ def test_codex_works_on_the_gateway_with_the_generated_profile(desk: Desk) -> No
     desk.generate(codex)
     desk.thinks(script(Call("exec_command", {"cmd": "echo made > made.txt"}), Say("It is made.")))
     argv = ["codex", "exec", "--json", "--strict-config", "--profile", "fleet", "--skip-git-repo-check", BYPASS, "go"]
-    done = desk.run(*argv, **codex_home(desk))
+    done = desk.run(*argv, **codex_home(desk), FLEET_ATTEMPT="t1.1")
     assert done.exit == 0, done.err
+    assert {asked.attempt for asked in desk.model.asked_at("/v1/responses")} == {"t1.1"}
     items = [event["item"] for event in done.events if event["type"] == "item.completed"]
     assert [item["exit_code"] for item in items if item["type"] == "command_execution"] == [0]
     assert [item["text"] for item in items if item["type"] == "agent_message"] == ["It is made."]
@@ -234,8 +235,9 @@ def test_opencode_works_on_the_gateway_and_never_waits_for_a_person(desk: Desk) 
             Say("It is made."),
         )
     )
-    done = desk.run("opencode", "run", "--format", "json", "go", **opencode_exports(desk))
+    done = desk.run("opencode", "run", "--format", "json", "go", **opencode_exports(desk), FLEET_ATTEMPT="t1.1")
     assert done.exit == 0, done.err
+    assert {asked.attempt for asked in desk.model.asked_at("/v1/chat/completions")} == {"t1.1"}
     used = [event["part"] for event in done.events if event["type"] == "tool_use"]
     assert [(part["tool"], part["state"]["status"]) for part in used] == [
         ("bash", "completed"),

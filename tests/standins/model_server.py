@@ -41,6 +41,7 @@ class Asked:
     path: str
     authorization: str
     body: dict[str, Any]
+    attempt: str | None = None  # of which it says it is
 
     @property
     def model(self) -> str:
@@ -131,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._reply(404, "application/json", b'{"error": {"message": "no such path"}}')
 
     def _note(self, body: dict[str, Any]) -> Asked:
-        asked = Asked(self.path, self.headers.get("authorization", ""), body)
+        asked = Asked(self.path, self.headers.get("authorization", ""), body, self.headers.get("x-fleet-attempt"))
         self.server.model.asked.append(asked)
         return asked
 

@@ -53,7 +53,7 @@ def test_what_agents_plant_among_our_files_is_neither_read_nor_in_the_way(scene:
     secret.chmod(0o600)
     scene.works("short", steps=1)
     scene.script("plants", f"SECRET='{secret}'\n{PLANT}")
-    scene.settings(max_concurrent=6, limits__attempts=1)
+    scene.settings(max_concurrent=6, limits__attempts=1, fence="off")
     planted: dict[str, tuple[str, str]] = {}
     for where in (*IN_TASK, *(f"attempts/1/{name}" for name in IN_ATTEMPT)):
         for kind in KINDS:
@@ -211,7 +211,7 @@ PLANTED = {
 
 
 def test_what_agents_plant_for_git_is_never_run_and_their_work_is_still_seen(scene: Scene) -> None:
-    scene.settings(limits__attempts=1, max_concurrent=4)
+    scene.settings(limits__attempts=1, max_concurrent=4, fence="off")
     ids = {}
     for name, planted in PLANTED.items():
         top = scene.directory(name, repository=True)

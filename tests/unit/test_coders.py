@@ -133,7 +133,7 @@ def test_several_blocks_on_a_line_are_several_events() -> None:
         Event(EventKind.SAID, text="I look."),
         Event(EventKind.TOOL_CALLED, text=".", tool="Grep", call="a"),
         Event(EventKind.TOOL_CALLED, text='{"n": 5}', tool="Odd", call="b"),
-        Event(EventKind.USAGE, usage=Usage(321, 4), model="m", call="m1"),
+        Event(EventKind.USAGE, usage=Usage(321, 4, 20, 300), model="m", call="m1"),
     ]
 
 
@@ -176,7 +176,8 @@ def test_the_context_is_that_of_the_model_that_read_most() -> None:
         "main": {"inputTokens": 5, "cacheReadInputTokens": 90, "outputTokens": 2, "contextWindow": 1000},
     }
     (result,) = claude.read(line(type="result", is_error=False, modelUsage=models))
-    assert (result.total, result.context_limit) == (Usage(100, 3), 1000)
+    assert (result.total, result.context_limit) == (Usage(100, 3, 90), 1000)
+    assert result.models == {"small": Usage(5, 1), "main": Usage(95, 2, 90)}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +233,7 @@ COMMITTED = [
         ("Tokens: 940 sent, 31 received.", [Event(EventKind.USAGE, usage=Usage(940, 31)), Event(RESULT, ok=True)]),
         (
             "Tokens: 12k sent, 3k cache write, 1.5k cache hit, 2.3k received. Cost: $0.0031 message, $0.05 session.",
-            [Event(EventKind.USAGE, usage=Usage(12000, 2300)), Event(RESULT, ok=True, cost=0.05)],
+            [Event(EventKind.USAGE, usage=Usage(12000, 2300, 1500, 3000)), Event(RESULT, ok=True, cost=0.05)],
         ),
         ("Cost: $0.0031 message, $1.05 session.", [Event(RESULT, ok=True, cost=1.05)]),
         ("Tokens: many sent, few received.", [Event(EventKind.SAID, "Tokens: many sent, few received.")]),

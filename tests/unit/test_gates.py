@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from fleet.gates import Book, Closed, Needs, Pause, Pauses, Scope, Standing, acc
 from fleet.gates.accounts import Refusal
 from fleet.gates.memory import Budget, Memory, short_of_memory
 from fleet.gates.quiet import quiet
+from fleet.gates.spending import Caps, Spending, left, spent_up
 from fleet.supervisor.admit import Candidate, Rules, Slots, admit
 from fleet.supervisor.start import session_of
 from fleet.supervisor.verdict import Facts, judge
@@ -306,3 +308,47 @@ def _turn(work: Work, standing: dict[str, Standing], provider: Provider, now: fl
         standing[attempt.account] = accounts.hear(mine, [answer], now)
     else:
         standing[attempt.account] = accounts.refuse(mine, Refusal(attempt.id, now, status))
+
+
+NOON = datetime(2026, 11, 16, 12).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("caps", "spent", "coder", "cause"),
+    [
+        (Caps(), {"a": "100"}, None, None),
+        (Caps(Decimal(20)), {"a": "10", "b": "9.99"}, None, None),
+        (Caps(Decimal(20)), {"a": "10", "b": "10"}, None, "the day's budget is spent: $20.00 of $20.00 (budget.day)"),
+        (Caps(Decimal(20)), {"a": "30"}, "a", None),
+        (Caps(None, {"a": Decimal(5)}), {"a": "5.5", "b": "90"}, "a",
+         "the day's budget of a is spent: $5.50 of $5.00 (budget.coders.a)"),
+        (Caps(None, {"a": Decimal(5)}), {"a": "5.5", "b": "90"}, "b", None),
+        (Caps(None, {"a": Decimal(5)}), {"b": "90"}, None, None),
+    ],
+)  # fmt: skip
+def test_what_may_be_spent_in_a_day(caps: Caps, spent: dict[str, str], coder: str | None, cause: str | None) -> None:
+    spending = Spending({name: Decimal(cost) for name, cost in spent.items()})
+    closed = spent_up(caps, spending, NOON, coder)
+    assert (closed and closed.cause) == cause
+    if closed:
+        assert closed.until == datetime(2026, 11, 17).timestamp()
+
+
+def test_what_is_only_estimated_or_not_known_of_the_days_money_is_said() -> None:
+    spending = Spending({"a": Decimal(3)}, {"b": 2}, frozenset({"a"}))
+    caps = Caps(Decimal(1), {"a": Decimal(1)})
+    everybodys, one = spent_up(caps, spending, NOON), spent_up(caps, spending, NOON, "a")
+    assert everybodys is not None
+    assert everybodys.cause == (
+        "the day's budget is spent: $3.00 of $1.00, estimated, of 2 attempts unknown (budget.day)"
+    )
+    assert one is not None
+    assert one.cause == "the day's budget of a is spent: $3.00 of $1.00, estimated (budget.coders.a)"
+
+
+def test_what_is_left_of_the_days_money_is_the_lesser_rest() -> None:
+    spending = Spending({"a": Decimal(3), "b": Decimal(4)})
+    assert left(Caps(), spending, "a") is None
+    assert left(Caps(Decimal(10)), spending, "a") == 3
+    assert left(Caps(Decimal(10), {"a": Decimal(4)}), spending, "a") == 1
+    assert left(Caps(Decimal(5)), spending, "a") == 0

@@ -125,6 +125,7 @@ def test_codex_gets_a_profile_with_the_gateway_as_its_provider() -> None:
                 "base_url": "http://127.0.0.1:4000/v1",
                 "wire_api": "responses",
                 "env_key": "FLEET_KEY",
+                "env_http_headers": {"x-fleet-attempt": "FLEET_ATTEMPT"},
             }
         },
     }
@@ -176,7 +177,11 @@ def test_opencode_gets_the_gateway_as_a_provider_and_the_aliases_as_models() -> 
         "fleet": {
             "npm": "@ai-sdk/openai-compatible",
             "name": "fleet",
-            "options": {"baseURL": "http://127.0.0.1:4000/v1", "apiKey": "{env:FLEET_KEY}"},
+            "options": {
+                "baseURL": "http://127.0.0.1:4000/v1",
+                "apiKey": "{env:FLEET_KEY}",
+                "headers": {"x-fleet-attempt": "{env:FLEET_ATTEMPT}"},
+            },
             "models": {
                 "local-planner": {"name": "local-planner", "limit": {"context": 8192, "output": 2048}},
                 "local-coder": {"name": "local-coder", "limit": {"context": 32768, "output": 8192}},
@@ -190,10 +195,11 @@ def test_an_editor_finds_the_schema_of_opencode_s_file() -> None:
     assert next(iter(config(a_fleet()))) == "$schema"
 
 
-def test_the_reference_to_the_key_is_the_only_one_opencode_sees() -> None:
-    for secret in ("{env:HOME}", "{file:/etc/passwd}", '"apiKey": "{env:HOME}"', '\\"apiKey": "{env:HOME}"'):
+def test_the_references_to_the_key_and_the_attempt_are_the_only_ones_opencode_sees() -> None:
+    header = '"x-fleet-attempt": "{env:HOME}"'
+    for secret in ("{env:HOME}", "{file:/etc/passwd}", '"apiKey": "{env:HOME}"', '\\"apiKey": "{env:HOME}"', header):
         content = files(opencode, a_fleet(alias=secret))[opencode.CONFIG].decode()
-        assert re.findall(r"\{(?:env|file):[^}]+\}", content) == ["{env:FLEET_KEY}"]
+        assert re.findall(r"\{(?:env|file):[^}]+\}", content) == ["{env:FLEET_KEY}", "{env:FLEET_ATTEMPT}"]
         assert secret in jsonc(content.encode())["provider"]["fleet"]["models"]
 
 
@@ -206,7 +212,7 @@ def test_no_text_gets_out_of_its_place_in_opencode(alias: str, description: str,
     assert said["provider"]["fleet"]["options"] == plain["provider"]["fleet"]["options"]
     assert said["permission"] == plain["permission"]
     content = files(opencode, fleet)[opencode.CONFIG].decode()
-    assert re.findall(r"\{(?:env|file):[^}]+\}", content) == ["{env:FLEET_KEY}"]
+    assert re.findall(r"\{(?:env|file):[^}]+\}", content) == ["{env:FLEET_KEY}", "{env:FLEET_ATTEMPT}"]
     fields, body = role(fleet)
     assert fields == {
         "description": description.strip(),

@@ -17,6 +17,7 @@ from fleet.config.runtime_schema import BUILT_IN, Concurrent, RuntimeFile
 from fleet.config.starter import starter
 from fleet.core import BadConfig
 from fleet.core.fleet import ProjectLimits
+from fleet.core.liveness import Action, LifeState, Rule
 from fleet.core.task import Spec
 from fleet.core.work import Limits
 
@@ -481,3 +482,21 @@ def test_what_sounds_like_a_secret_is_not_shown() -> None:
     assert settings.shown(("coders", "x", "env", "MY_API_KEY"), "s3cret") == settings.HIDDEN
     assert settings.shown(("coders", "x", "env", "EDITOR"), "vi") == "vi"
     assert settings.shown(("coder",), "claude") == "claude"
+
+
+def test_what_is_done_about_an_agent_is_read_with_its_patience() -> None:
+    text = '[liveness]\nquiet = "2m"\nrepeats = 5\nlooping = "end"\nlooping_after = "10m"\nsilent = "ask"\n'
+    policy = runtime.parse(text, Path("runtime.toml")).liveness
+    assert (policy.quiet, policy.repeats) == (120.0, 5)
+    assert policy.rules[LifeState.LOOPING] == Rule(Action.END, 600.0)
+    assert policy.rules[LifeState.TOOL] == Rule(Action.LEAVE)
+    assert policy.with_silence(30.0).rules[LifeState.SILENT] == Rule(Action.ASK, 30.0)
+    assert policy.with_silence(30.0).quiet == 30.0
+
+
+@pytest.mark.parametrize(
+    "line", ['quiet = "0s"', "repeats = 2", 'looping = "kill"', 'looping_after = "25h"', 'working = "end"']
+)
+def test_a_policy_that_makes_no_sense_is_refused(line: str) -> None:
+    with pytest.raises(runtime.InvalidRuntime):
+        runtime.parse(f"[liveness]\n{line}\n", Path("runtime.toml"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.core.proof import Change, ChangeKind, EntryKind, Scope
+from fleet.core.proof import Change, ChangeKind, CheckSpec, Demands, EntryKind, Scope
 from fleet.evidence.touched import between, merged, standing_changes
 from fleet.supervisor.scope_watch import Flagged, summary, worth_saying
 
@@ -10,7 +10,7 @@ CAME, GONE = ChangeKind.ADDED, ChangeKind.DELETED
 
 
 def rules(*changes: Change, **scope: int) -> list[str]:
-    return [breach.rule for breach in worth_saying(list(changes), Scope(**scope))]  # type: ignore[arg-type]
+    return [breach.rule for breach in worth_saying(list(changes), Demands(scope=Scope(**scope)))]  # type: ignore[arg-type]
 
 
 def test_a_file_on_its_way_to_a_new_name_is_no_deletion_yet() -> None:
@@ -18,6 +18,14 @@ def test_a_file_on_its_way_to_a_new_name_is_no_deletion_yet() -> None:
     assert rules(Change("a", change=GONE), Change("c", change=GONE), Change("b", change=CAME)) == ["deletions"]
     assert rules(Change("a", change=GONE)) == ["deletions"]
     assert rules(Change("a", change=GONE), deletions=1) == []
+
+
+def test_tests_that_went_and_settings_of_a_runner_that_came_are_flagged() -> None:
+    asked = Demands(checks=(CheckSpec("pytest -q"),), scope=Scope(deletions=9))
+    changes = [Change("tests/test_a.py", change=GONE), Change("conftest.py", change=CAME)]
+    assert [breach.path for breach in worth_saying(changes, asked)] == ["tests/test_a.py", "conftest.py"]
+    honest = [Change("tests/test_a.py"), Change("tests/test_b.py", change=CAME)]
+    assert worth_saying(honest, asked) == [], "whether a test was weakened is seen at the end"
 
 
 def test_a_renamed_file_is_counted_once() -> None:

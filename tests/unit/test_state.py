@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.core.state import Told, tell
+from fleet.core.liveness import LifeState
+from fleet.core.state import Told, life_in_terminal, tell
+from fleet.core.talk import Felt, Mood
 from fleet.core.task import Status, Task
-from fleet.core.work import Attempt, Ending, State, Verdict
+from fleet.core.work import Attempt, Ending, Hindrance, State, Verdict
 
 TASK = Task("t1", "t", "", Status.OPEN, 2, 0.0)
 CLAIMED = replace(TASK, status=Status.IN_PROGRESS, assignee="fleet-x-1")
@@ -76,6 +78,38 @@ def test_a_supervised_task_without_a_living_agent(task: Task, last: Attempt | No
 )
 def test_an_agent_that_lives(last: Attempt, supervised: bool, state: State, cause: str) -> None:
     assert tell(CLAIMED, last, alive=True, supervised=supervised) == Told(state, cause)
+
+
+def test_who_has_a_nonce_works_once_it_has_shown_that_it_began() -> None:
+    junk = replace(SPEAKS, nonce="n", events=5)
+    assert tell(CLAIMED, junk, alive=True, supervised=True).state is State.STARTING
+    assert tell(CLAIMED, replace(junk, dispatched=1.0), alive=True, supervised=True).state is State.WORKING
+
+
+def test_why_an_attempt_did_not_begin_is_told_with_its_cause() -> None:
+    kept = replace(AGAIN, hindrance=Hindrance.AUTH, seen="please log in")
+    told = tell(TASK, kept, alive=False, supervised=True)
+    assert told.cause.endswith("; it did not begin (auth, last seen: please log in); to be tried again")
+    nothing = replace(kept, hindrance=Hindrance.UNKNOWN, seen="")
+    assert "begin" not in tell(TASK, nothing, alive=False, supervised=True).cause
+
+
+@pytest.mark.parametrize(
+    ("state", "mood", "life"),
+    [
+        (State.STARTING, Mood.STARTING, LifeState.STARTING),
+        (State.WORKING, Mood.WORKING, LifeState.WORKING),
+        (State.WAITING, Mood.WAITING, LifeState.INPUT),
+        (State.ASKS, Mood.ASKING, LifeState.INPUT),
+        (State.DEAD, Mood.WORKING, LifeState.DEAD),
+        (State.ALIVE, Mood.UNKNOWN, None),
+        (State.ENDED, Mood.WAITING, None),
+    ],
+)
+def test_what_an_agent_in_a_terminal_does_in_everybodys_words(state: State, mood: Mood, life: LifeState | None) -> None:
+    found = life_in_terminal(state, "why", Felt(mood, 5.0, "at its prompt"), 1.0)
+    assert (found.state if found else None) == life
+    assert found is None or found.since == 5.0
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,9 @@ def recorded(name: str) -> tuple[list[Signal], list[Event]]:
     return heard, [event for line in transcript for event in talker.recall(line)]
 
 
+WROTE = {"claude": 100, "codex": 0, "opencode": 0, "qwen": None}  # into a cache, as far as each tells
+
+
 @pytest.mark.parametrize("name", ["claude", "codex", "opencode", "qwen"])
 def test_a_recorded_terminal_tells_all_that_happened(name: str) -> None:
     heard, events = recorded(name)
@@ -222,7 +225,7 @@ def test_a_recorded_terminal_tells_all_that_happened(name: str) -> None:
     assert {(signal.text or "").partition(": ")[2] for signal in heard if signal.kind is ASKS} == {"touch made.txt"}
     moods = [feel(heard[:until]).mood for until in range(1, len(heard) + 1)]
     assert list(dict.fromkeys(moods)) == [Mood.WAITING, Mood.WORKING, Mood.ASKING, Mood.UNKNOWN]
-    assert [event.usage for event in events if event.usage] == [Usage(1110, 5)] * 2
+    assert [event.usage for event in events if event.usage] == [Usage(1110, 5, 1000, WROTE[name])] * 2
     assert [event.text for event in events if event.kind is EventKind.TOOL_CALLED] == ["touch made.txt"]
     assert [event.text for event in events if event.kind is EventKind.SAID] == ["HERON"]
     assert EventKind.RESULT not in {event.kind for event in events}

@@ -77,10 +77,14 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
         (Event(EventKind.SESSION, session="s"), {"session": "s"}),
         (Event(EventKind.SESSION, session="s", context_limit=9), {"session": "s"} | SAYS_9),
         (Event(EventKind.SESSION), {}),
+        (Event(EventKind.SESSION, model="m"), {"thinks_with": "m"}),
         (Event(EventKind.TOOL_CALLED, tool="Bash"), {"tools": {"Bash": 1}, "turned": True}),
         (Event(EventKind.TOOL_CALLED), {"tools": {"unknown": 1}, "turned": True}),
         (Event(EventKind.TOOL_CALLED, tool="a\x1bb"), {"tools": {"a\N{REPLACEMENT CHARACTER}b": 1}, "turned": True}),
-        (Event(EventKind.USAGE, usage=Usage(10, 2)), {"tokens": 12, "peak_context": 10, "turned": True}),
+        (
+            Event(EventKind.USAGE, usage=Usage(10, 2)),
+            {"tokens": 12, "usage": {"": Usage(10, 2)}, "peak_context": 10, "turned": True},
+        ),
         (Event(EventKind.USAGE), {}),
         (
             Event(EventKind.TOOL_CALLED, tool="x__ask_human", call="c"),
@@ -90,16 +94,22 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
             Event(EventKind.TOOL_CALLED, tool="ask_human"),
             {"tools": {"ask_human": 1}, "asking": "it asks", "turned": True},
         ),
-        (Event(EventKind.USAGE, usage=Usage(10, 2), aside=True), {"tokens": 12, "turned": True}),
+        (
+            Event(EventKind.USAGE, usage=Usage(10, 2), aside=True, model="m"),
+            {"tokens": 12, "usage": {"m": Usage(10, 2)}, "turned": True},
+        ),
         (
             Event(EventKind.USAGE, usage=Usage(1, 1), spent=0.5),
-            {"tokens": 2, "peak_context": 1, "cost": 0.5, "turned": True},
+            {"tokens": 2, "usage": {"": Usage(1, 1, cost=0.5)}, "peak_context": 1, "cost": 0.5, "turned": True},
         ),
         (
             Event(EventKind.USAGE, context=90, context_limit=100, spent=0.5),
             {"peak_context": 90, "context_limit": 100, "context_from": AGENT, "cost": 0.5},
         ),
-        (Event(EventKind.RESULT, ok=True, usage=Usage(9, 1)), {"finished": True, "turned": True, "tokens": 10}),
+        (
+            Event(EventKind.RESULT, ok=True, usage=Usage(9, 1)),
+            {"finished": True, "turned": True, "tokens": 10, "usage": {"": Usage(9, 1)}},
+        ),
         (Event(EventKind.ERROR, text="no", status=429), {"error": "no", "status": 429}),
         (Event(EventKind.LIMITED, window=Window("week", 100.0, None, True)), {"limited": True}),
         (Event(EventKind.LIMITED, window=Window("week", 99.0)), {}),
@@ -114,7 +124,14 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
         (Event(EventKind.RESULT, ok=False), {"finished": True, "error": "it did not say what"}),
         (
             Event(EventKind.RESULT, ok=True, total=Usage(5, 5)),
-            {"finished": True, "turned": True, "tokens": 10, "session_tokens": 10},
+            {
+                "finished": True,
+                "turned": True,
+                "tokens": 10,
+                "session_tokens": 10,
+                "usage": {"": Usage(5, 5)},
+                "session_usage": {"": Usage(5, 5)},
+            },
         ),
         (Event(EventKind.RESULT, ok=True, context_limit=9), {"finished": True, "turned": True} | SAYS_9),
     ],
@@ -238,3 +255,62 @@ def test_a_model_that_answers_ends_what_was_refused_before() -> None:
     assert (limited.status, limited.limited, limited.turned) == (529, True, False)
     on = fold(limited, Event(EventKind.USAGE, usage=Usage(1, 1)))
     assert (on.status, on.limited, on.turned) == (None, False, True)
+
+
+def told(known: Attempt, *events: Event) -> Attempt:
+    for event in events:
+        known = fold(known, event)
+    return known
+
+
+def test_tokens_are_kept_by_model_and_what_nobody_told_stays_unknown() -> None:
+    """The numbers are added up by hand."""
+    known = told(
+        replace(BASE, model="asked-for"),
+        Event(EventKind.USAGE, usage=Usage(100, 10)),
+        Event(EventKind.SESSION, model="big-1"),
+        Event(EventKind.USAGE, usage=Usage(1000, 20, 900, 0), call="r1"),
+        Event(EventKind.USAGE, usage=Usage(1000, 25, 900, 0), call="r1"),  # the same request, told again
+        Event(EventKind.USAGE, usage=Usage(300, 5, 200, 50), model="small-1", aside=True),
+        Event(EventKind.USAGE, usage=Usage(2000, 40, 1500, 100)),
+    )
+    assert known.usage == {
+        "asked-for": Usage(100, 10),
+        "big-1": Usage(3000, 65, 2400, 100),
+        "small-1": Usage(300, 5, 200, 50),
+    }
+    assert known.tokens == 110 + 1025 + 305 + 2040
+
+
+def test_the_agents_own_account_by_model_overrules_and_earlier_attempts_are_taken_off() -> None:
+    first = told(
+        BASE,
+        Event(EventKind.USAGE, usage=Usage(7, 7), model="a"),
+        Event(
+            EventKind.RESULT, ok=True, total=Usage(150, 15), models={"a": Usage(100, 10, cost=0.5), "b": Usage(50, 5)}
+        ),
+    )
+    assert first.usage == first.session_usage == {"a": Usage(100, 10, cost=0.5), "b": Usage(50, 5)}
+    again = replace(BASE, tokens_before=165, usage_before=first.session_usage)
+    whole = {"a": Usage(130, 11, cost=0.75), "b": Usage(50, 5)}
+    second = told(again, Event(EventKind.RESULT, ok=True, total=Usage(180, 16), models=whole))
+    assert second.usage == {"a": Usage(30, 1, cost=0.25)}
+    assert (second.tokens, second.session_usage) == (31, whole)
+
+
+def test_a_total_over_several_models_says_nothing_of_each() -> None:
+    known = told(
+        BASE,
+        Event(EventKind.USAGE, usage=Usage(10, 1), model="a"),
+        Event(EventKind.USAGE, usage=Usage(20, 2), model="b"),
+        Event(EventKind.RESULT, ok=True, total=Usage(31, 3)),
+    )
+    assert known.usage == {"a": Usage(10, 1), "b": Usage(20, 2)}
+    assert known.tokens == 34
+
+
+def test_an_agent_that_names_a_thousand_models_fills_no_ledger() -> None:
+    known = told(BASE, *(Event(EventKind.USAGE, usage=Usage(1, 0), model=f"m{n}" * 100) for n in range(1000)))
+    assert len(known.usage) == 17
+    assert known.usage["other models"] == Usage(984, 0)
+    assert max(map(len, known.usage)) <= 200

@@ -18,6 +18,7 @@ from fleet.app.home import SETTINGS
 from fleet.app.tasks import Desk, Row, rows
 from fleet.config import runtime as settings
 from fleet.core import FleetError
+from fleet.core.liveness import LifeState
 from fleet.core.task import NewTask, Spec
 from fleet.core.work import State
 from fleet.evidence.ledger import Ledger
@@ -29,12 +30,22 @@ SCRIPTED = "demonstration"
 LONGEST = 900.0
 LOOK_EVERY = 0.25
 LIAR = "Say that all is done, and do nothing"
+STUCK = "Install what is needed, and wait at its prompt"
+ENDED = (State.DONE, State.REFUSED, State.FAILED, State.BLOCKED, State.CANCELLED)
+STUCK_FOR = 60.0  # seconds, at the most
 TASKS = (
     NewTask("Write a function that greets", "A function in a module of its own, committed.", 1),
     NewTask("Write a function that says goodbye", "A function in a module of its own, committed.", 2),
     NewTask("Write the release note", "One line of text in a file of its own, committed.", 2, ("t1", "t2")),
     NewTask(LIAR, "The agent writes a plan, does nothing, and exits with 0.", 3, ("t3",)),
+    NewTask(STUCK, "The agent runs a program that asks at a terminal which nobody sees.", 0),
 )
+CHECKS = {
+    "t1": "test -s task_t1.py",
+    "t2": "test -s task_t2.py",
+    "t3": "test -s task_t3.txt",
+    "t4": "test -s task_t4.txt",
+}
 AUTHOR = ("-c", "user.name=fleet", "-c", "user.email=fleet@fleet.invalid", "-c", "commit.gpgSign=false")
 
 
@@ -44,36 +55,66 @@ class Shown:
 
     tasks: list[Row]
     commits: list[str]
-    lie: str
+    lie: str = ""
+    stuck: str = ""
 
     @property
     def true(self) -> bool:
-        """Whether every honest task is done, and the one that is not has failed."""
-        states = {row.title: row.state for row in self.tasks}
-        return states.pop(LIAR, State.FAILED) is State.FAILED and set(states.values()) == {State.DONE}
+        """Whether every honest task is done, the liar was not believed, and the one that waits was seen to wait."""
+        honest = [row for row in self.tasks if row.title not in (LIAR, STUCK)]
+        liars = [row for row in self.tasks if row.title == LIAR]
+        return (
+            {row.state for row in honest} == {State.DONE}
+            and {row.state for row in liars} <= {State.REFUSED}
+            and all(waits(row) for row in self.tasks if row.title == STUCK)
+        )
+
+
+def waits(row: Row) -> bool:
+    """Whether its agent is seen to wait for a person."""
+    return row.life is not None and row.life.state is LifeState.INPUT
 
 
 def demo(coder: str, see: Callable[[list[Row]], None]) -> Shown:
-    """Put a handful of tasks in a queue, run a supervisor until all are settled, and look at the result."""
+    """Put a handful of tasks in a queue, run a supervisor until all that can end have ended, and look at the result.
+
+    An agent that waits for a person does so until we leave; then it is ended.
+    """
     with tempfile.TemporaryDirectory(prefix="fleet-demo-") as scratch:
         desk, repository = _prepare(Path(scratch), coder)
-        for new in TASKS:
-            if coder == SCRIPTED or new.title != LIAR:
-                add(new, Spec(cwd=str(repository), attempts=1 if new.title == LIAR else None), desk.home)
+        _fill(desk, repository, coder)
         with _supervisor(desk) as child:
-            waited = 0.0
-            while process.ended(child, LOOK_EVERY) is None and waited < LONGEST:
+            waited, found = 0.0, rows(desk, everything=True)
+            while not _is_over(found) and process.ended(child, LOOK_EVERY) is None and waited < LONGEST:
                 waited += LOOK_EVERY
-                see(rows(desk, everything=True))
-        found = rows(desk, everything=True)
-        see(found)
+                found = rows(desk, everything=True)
+                see(found)
         log = _git(repository, "log", "--format=%h %an: %s", "HEAD").splitlines()
-        return Shown(found, log, next((row.cause for row in found if row.title == LIAR), ""))
+        lie = next((row.cause for row in found if row.title == LIAR), "")
+        stuck = next((row.life.why for row in found if row.title == STUCK and row.life is not None), "")
+        return Shown(found, log, lie, stuck)
+
+
+def _fill(desk: Desk, repository: Path, coder: str) -> None:
+    """The queue; an agent that is not our own is asked for honest work only."""
+    beside = files.private_dir(repository.parent / "beside")
+    for number, new in enumerate(TASKS, 1):
+        if new.title == STUCK and coder == SCRIPTED:
+            add(new, Spec(cwd=str(beside), attempts=1, timeout=STUCK_FOR), desk.home)
+        elif coder == SCRIPTED:
+            one = Spec(cwd=str(repository), check=CHECKS[f"t{number}"], attempts=1 if new.title == LIAR else None)
+            add(new, one, desk.home)
+        elif new.title not in (LIAR, STUCK):
+            add(new, Spec(cwd=str(repository)), desk.home)
+
+
+def _is_over(found: list[Row]) -> bool:
+    return all(row.state in ENDED or waits(row) for row in found) and not any(row.waits_for for row in found)
 
 
 def _prepare(scratch: Path, coder: str) -> tuple[Desk, Path]:
     home = files.private_dir(scratch / "home")
-    files.write(home / SETTINGS, f'coder = "{coder}"\nmodel = ""\nmax_concurrent = 2\n'.encode(), files.PRIVATE)
+    files.write(home / SETTINGS, f'coder = "{coder}"\nmodel = ""\nmax_concurrent = 3\n'.encode(), files.PRIVATE)
     repository = files.private_dir(scratch / "repository")
     files.write(repository / "README.md", b"# A scratch repository of the demonstration\n")
     _git(repository, "init", "--quiet", "--initial-branch=main")

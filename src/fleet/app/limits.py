@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from fleet.config.limits import LIMITS, Origin, project_limits, resolve_limits
 from fleet.config.runtime import Runtime
 from fleet.core import FleetError
 from fleet.core.task import Spec
-from fleet.core.work import FOREVER, Attempt, Limits
+from fleet.core.work import FOREVER, Attempt, Limits, Usage
 from fleet.supervisor.limits import spent, unkept, untold
 
 
@@ -44,7 +45,8 @@ def allowed(
 def _listed(
     runtime: Runtime, limits: Limits, origins: Mapping[str, str], coder: str, history: Sequence[Attempt]
 ) -> list[Allowed]:
-    used, why = asdict(spent(history)), untold(history) | _unkept(runtime, limits, coder)
+    model = next((one.thinks_with or one.model for one in reversed(history) if one.thinks_with or one.model), None)
+    used, why = asdict(spent(history)), untold(history) | _unkept(runtime, limits, coder, model)
     who = {name: Origin(origins.get(name, Origin.DEFAULT)) for name in LIMITS}
     return [
         Allowed(name, limit, who[name], used.get(name), None if limit is None else why.get(name))
@@ -52,10 +54,18 @@ def _listed(
     ]
 
 
-def _unkept(runtime: Runtime, limits: Limits, coder: str) -> dict[str, str]:
+def _unkept(runtime: Runtime, limits: Limits, coder: str, model: str | None) -> dict[str, str]:
     from fleet.coders.known import find_coder
 
     try:
-        return unkept(limits, coder, find_coder(coder, runtime).can)
+        can = find_coder(coder, runtime).can
     except FleetError:
         return {}
+    estimated = limits.cost is not None and can.usage and not can.cost
+    return unkept(limits, coder, can, priced=estimated and _has_price(model or runtime.model))
+
+
+def _has_price(model: str) -> bool:
+    from fleet.evidence.prices import price  # loads the list
+
+    return price(model, Usage(1, 1), time.time()) is not None

@@ -29,6 +29,7 @@ from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.house import House
 from fleet.supervisor.log import Handler, Log
+from fleet.supervisor.rules import rules
 from fleet.supervisor.supervisor import Mode, Supervisor
 
 RECORD = "supervisor.json"
@@ -59,6 +60,15 @@ def status(home: Path | None = None) -> Running:
         return Running(True, int(found["pid"]), float(found["started"]), str(found["actor"]), str(home))
     except (OSError, ValueError, KeyError, TypeError):
         return Running(True, home=str(home))
+
+
+def held_back() -> str | None:
+    """What holds back every task now, by the rules that a supervisor applies; None when nothing does."""
+    from fleet.app.tasks import Desk, with_until
+
+    desk = Desk.open()
+    closed = rules(desk.home, desk.runtime, time.time()).closed
+    return None if closed is None else with_until(closed)
 
 
 def supervise(

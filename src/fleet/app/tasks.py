@@ -167,10 +167,10 @@ def _waiting(desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], no
     full = f"waits for a slot: {len(running)} of {most} run" if len(running) >= most else ""
     chosen = {candidate.task.id for candidate in found.chosen}
     others = {task.id: full for task in ready if task.id not in chosen}
-    return others | {name: _until(closed) for name, closed in found.waiting.items()}
+    return others | {name: with_until(closed) for name, closed in found.waiting.items()}
 
 
-def _until(closed: Closed) -> str:
+def with_until(closed: Closed) -> str:
     """Why a task waits, and until when if that is known and not said."""
     if closed.until is None or any(word in closed.cause for word in ("until", "not before")):
         return closed.cause
@@ -243,7 +243,9 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
 
 def _alive(attempt: Attempt | None, life: Life | None, now: float) -> list[str]:
     """What its agent does, since when and why; that it works needs no words."""
-    if attempt is None or attempt.interactive or life is None or life.state in (LifeState.WORKING, LifeState.STARTING):
+    if attempt is None or attempt.interactive or attempt.asking is not None:  # these say it in their own words
+        return []
+    if life is None or life.state in (LifeState.WORKING, LifeState.STARTING):
         return []
     needs = "needs you: " if attempt.needs_you else ""
     begun = "" if attempt.dispatched is not None else hindered(attempt)

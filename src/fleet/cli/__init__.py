@@ -21,6 +21,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("fleet.cli.demonstration", "Run a handful of tasks in a scratch repository; nothing is kept."),
         "config": ("fleet.cli.config", "Show and change this machine's settings (show, set, edit, validate)."),
         "doctor": ("fleet.cli.start", "Check everything, and say how to mend what is wrong."),
+        "chaos": ("fleet.cli.chaos", "Drive a supervisor with agents that misbehave, and print a scorecard."),
         "update": ("fleet.cli.update", "Bring the newest version, by the tool that installed this one."),
     },
     "Tasks": {
@@ -41,6 +42,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "pause": ("fleet.cli.gates", "Start no more tasks, of one coder or project or at all."),
         "resume": ("fleet.cli.gates", "Let what was paused start again."),
         "quota": ("fleet.cli.gates", "Show what providers allow, account by account."),
+        "cost": ("fleet.cli.cost", "Show what agents used and what it cost, by task, coder, model, day …"),
         "log": ("fleet.cli.run", "Print the supervisor's log."),
         "bd": ("fleet.cli.beads", "Call bd in the home, for tasks that beads keeps."),
     },

@@ -24,7 +24,7 @@ def demo(coder: str, models: bool, as_json: bool) -> None:
     """Run a handful of tasks in a scratch repository, and show what becomes of each; nothing is kept.
 
     The agent is a scripted program, and says so; the queue, the supervisor, its keepers and git are the real ones.
-    One of the agents lies.
+    One of the agents lies, and one waits at a prompt that nobody sees: the table tells them apart, with the reasons.
     """
     if models:
         if coder != "demonstration":
@@ -39,7 +39,7 @@ def _show_work(coder: str, as_json: bool) -> None:
 
     live = sys.stdout.isatty() and not as_json
     if not as_json:
-        talk("a scratch home and repository, a handful of tasks, two agents at a time …")
+        talk("a scratch home and repository, a handful of tasks, three agents at a time …")
     with screen(live) as refresh:
         shown = run(coder, _drawer(refresh) if live else lambda rows: None)
     if as_json:
@@ -69,11 +69,23 @@ def _summarize(shown: Shown) -> None:
     click.echo("\nThe repository now:")
     for line in shown.commits:
         click.echo(f"  {clean(line)}")
-    done = sum(row.state.value == "done" for row in shown.tasks)
-    click.echo(f"\n{done} of {len(shown.tasks)} tasks are done, with commits that fleet found for itself.")
-    if shown.lie:
-        click.echo(f"One agent said that it was done and was not believed: {clean(shown.lie)}.")
+    click.echo("\nWhat fleet makes of it:")
+    for said in _verdicts(shown):
+        click.echo(f"  {clean(said, 500)}")
     talk('\nYour own:  fleet add "what is to be done"   then   fleet run')
+
+
+def _verdicts(shown: Shown) -> list[str]:
+    """One line for each kind of agent: whom it believes, whom it does not, and whom it leaves to a person."""
+    verified = [row.id for row in shown.tasks if row.proof is not None and row.proof.value == "verified"]
+    unverified = [row.id for row in shown.tasks if row.proof is not None and row.proof.value == "unverified"]
+    lines = {
+        "verified": f"{', '.join(verified)}: fleet found the work and ran its check itself" if verified else "",
+        "unverified": f"{', '.join(unverified)}: done, and nothing was given to check it with" if unverified else "",
+        "refused": f"it said that it was done, and was not believed: {shown.lie}" if shown.lie else "",
+        "waiting for input": f"{shown.stuck}; it would be left to you" if shown.stuck else "",
+    }
+    return [f"{verdict:17}  {said}" for verdict, said in lines.items() if said]
 
 
 def _show_models(as_json: bool) -> None:

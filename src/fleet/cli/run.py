@@ -188,13 +188,19 @@ def _print(record: Mapping[str, object]) -> None:
 @json_option
 def status(as_json: bool) -> None:
     """Say whether a supervisor runs for this home. Exit 1 when none does."""
+    from dataclasses import asdict
+
+    from fleet.app.run import held_back
     from fleet.app.run import status as look
 
     who = look()
+    closed = held_back() if who.running else None
     if as_json:
-        data(who)
+        data(asdict(who) | {"held_back": closed})
     else:
         click.echo(_who(who))
+    if closed is not None and not as_json:
+        click.echo(f"nothing more is started: {clean(closed, 500)}")
     if not who.running:
         raise click.exceptions.Exit(1)
 

@@ -216,6 +216,13 @@ def show(id: str, as_json: bool) -> None:
         _print(shown)
 
 
+def _doing(row: Row) -> str:
+    """What its agent does, and since when."""
+    from fleet.cli.grid import clock
+
+    return "" if row.life is None else f"{row.life.state}, since {clock(row.life.since)} ({row.life.why})"
+
+
 def _print(shown: Shown) -> None:
     from fleet.cli.grid import clock, span
 
@@ -223,7 +230,7 @@ def _print(shown: Shown) -> None:
     coder = row.coder + ("" if row.own_coder else "  (default)")
     model = (row.model or "the agent's own") + ("" if row.own_model else "  (default)")
     facts = [
-        ("id", row.id), ("title", row.title), ("state", row.shown_state), ("cause", row.cause),
+        ("id", row.id), ("title", row.title), ("state", row.shown_state), ("doing", _doing(row)), ("cause", row.cause),
         ("proof", _proof(shown)),
         ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
         ("account", (shown.spec.account if shown.spec else None) or ""),

@@ -18,7 +18,20 @@ from dataclasses import dataclass, field
 
 from fleet.coders.base import Can, Coder, Command, Job, checked
 from fleet.coders.command import jsonl
-from fleet.coders.stream import Fields, brief, count, dollars, dumped, fields, items, other, print_of, short, word
+from fleet.coders.stream import (
+    Fields,
+    brief,
+    count,
+    dollars,
+    dumped,
+    fields,
+    items,
+    known,
+    other,
+    print_of,
+    short,
+    word,
+)  # fmt: skip
 from fleet.core.errors import BadConfig
 from fleet.core.text import clean, nearest
 from fleet.core.work import Event, EventKind, Usage
@@ -216,7 +229,9 @@ def _output(known: Fields) -> str | None:
 def _usage(value: object) -> Usage | None:
     """What a turn read, from a cache or not, and what it wrote."""
     used, read = fields(value), ("inputTokens", "cachedReadTokens", "cachedWriteTokens")
-    return Usage(sum(count(used.get(name)) for name in read), count(used.get("outputTokens"))) if used else None
+    cached, stored = known(used.get("cachedReadTokens")), known(used.get("cachedWriteTokens"))
+    prompt = sum(count(used.get(name)) for name in read)
+    return Usage(prompt, count(used.get("outputTokens")), cached, stored) if used else None
 
 
 _promise: type[Coder] = Acp

@@ -37,7 +37,7 @@ As Aider you edit files below the working directory. You run no commands, and wh
 out every file outside the working directory, the notes too; say in your answer what you would have noted or asked.
 """
 MODEL = re.compile(r"(?:Main m|M)odel: (\S+) with \S+ edit format")
-TOKENS = re.compile(r"Tokens: (\S+) sent,(?: \S+ cache write,)?(?: \S+ cache hit,)? (\S+) received\.")
+TOKENS = re.compile(r"Tokens: (\S+) sent,(?: (\S+) cache write,)?(?: (\S+) cache hit,)? (\S+) received\.")
 COST = re.compile(r"Cost: \$\S+ message, \$(\S+) session\.")
 EDITED = re.compile(r"Applied edit to (\S.*)")
 COMMITTED = re.compile(r"Commit ([0-9a-f]{7,40}\b.*)")
@@ -104,10 +104,11 @@ def _did(tool: str, what: str) -> list[Event]:
 
 def _used(text: str, found: re.Match[str]) -> list[Event]:
     """The model has answered. What failed before was tried again; what fails now is said after this line."""
-    sent, received, cost = _amount(found[1]), _amount(found[2]), COST.search(text)
+    sent, received, cost = _amount(found[1]), _amount(found[4]), COST.search(text)
     if sent is None or received is None:
         return [Event(EventKind.SAID, text=text)]
-    used = Event(EventKind.USAGE, usage=Usage(round(sent), round(received)))
+    wrote, hit = (None if part is None else round(_amount(part) or 0) for part in found.group(2, 3))
+    used = Event(EventKind.USAGE, usage=Usage(round(sent), round(received), hit, wrote))
     return [used, Event(EventKind.RESULT, ok=True, cost=_amount(cost[1]) if cost else None)]
 
 

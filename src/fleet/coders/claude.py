@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import ceil
 
 from fleet.coders.base import ASK_GRACE, ASK_SERVER, LARGER, MILLION, Can, Command, Job, Talker, checked, named
@@ -16,10 +17,12 @@ from fleet.coders.stream import (
     dumped,
     fields,
     items,
+    known,
     other,
     parse,
     print_of,
     session,
+    short,
     strange,
     word,
 )
@@ -267,6 +270,7 @@ def _result(data: Fields) -> Event:
         ok=not failed if isinstance(failed, bool) else data.get("subtype") == "success",
         session=session(data.get("session_id")),
         total=_total(models) or _usage(data.get("usage")),
+        models={short(name): _of_model(used) for name, used in models.items()} or None,
         cost=dollars(data.get("total_cost_usd")),
         context_limit=_context(models),
         status=count(data.get("api_error_status")) or None,
@@ -298,22 +302,26 @@ def _errors(data: Fields) -> str | None:
 
 def _usage(value: object) -> Usage | None:
     """What was read, from a cache or not, and what was written."""
-    used, prompt = fields(value), ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return Usage(sum(count(used.get(name)) for name in prompt), count(used.get("output_tokens"))) if used else None
+    used = fields(value)
+    plain, read, wrote = (used.get(f"{name}input_tokens") for name in ("", "cache_read_", "cache_creation_"))
+    prompt = count(plain) + count(read) + count(wrote)
+    return Usage(prompt, count(used.get("output_tokens")), known(read), known(wrote)) if used else None
 
 
 def _total(models: Fields) -> Usage | None:
     """Over every model of the session, those of subagents too."""
-    return Usage(sum(map(_prompt, models.values())), sum(map(_written, models.values()))) if models else None
+    return reduce(Usage.plus, map(_of_model, models.values())) if models else None
+
+
+def _of_model(value: object) -> Usage:
+    used = fields(value)
+    read, wrote = used.get("cacheReadInputTokens"), used.get("cacheCreationInputTokens")
+    prompt = count(used.get("inputTokens")) + count(read) + count(wrote)
+    return Usage(prompt, count(used.get("outputTokens")), known(read), known(wrote), dollars(used.get("costUSD")))
 
 
 def _prompt(model: object) -> int:
-    names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-    return sum(count(fields(model).get(name)) for name in names)
-
-
-def _written(model: object) -> int:
-    return count(fields(model).get("outputTokens"))
+    return _of_model(model).prompt
 
 
 def _context(models: Fields) -> int | None:

@@ -19,6 +19,7 @@ from fleet.coders.stream import (
     dumped,
     fields,
     items,
+    known,
     other,
     parse,
     print_of,
@@ -262,7 +263,8 @@ def _message(said: object) -> str | None:
 def _usage(value: object) -> Usage | None:
     """Of the whole session, earlier attempts included. What came from a cache is inside the input already."""
     used = fields(value)
-    return Usage(count(used.get("input_tokens")), count(used.get("output_tokens"))) if used else None
+    cached, stored = known(used.get("cached_input_tokens")), known(used.get("cache_write_input_tokens"))
+    return Usage(count(used.get("input_tokens")), count(used.get("output_tokens")), cached, stored) if used else None
 
 
 _promise: type[Talker] = Codex

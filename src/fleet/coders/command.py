@@ -18,7 +18,20 @@ from importlib import import_module
 
 from fleet.coders.base import Can, Command, Job, Talker, checked
 from fleet.coders.quiet import Quiet
-from fleet.coders.stream import Fields, Reader, count, dollars, fields, other, parse, session, short, strange, word
+from fleet.coders.stream import (
+    Fields,
+    Reader,
+    count,
+    dollars,
+    fields,
+    known,
+    other,
+    parse,
+    session,
+    short,
+    strange,
+    word,
+)  # fmt: skip
 from fleet.core.errors import BadConfig
 from fleet.core.text import clean, nearest
 from fleet.core.work import Event, EventKind, Usage, Window
@@ -173,7 +186,8 @@ def _usage(value: object) -> Usage | None:
     told = [used[name] for name in ("prompt", "completion") if name in used]
     if not told or any(count(one) == 0 and (one != 0 or isinstance(one, bool)) for one in told):
         return None
-    return Usage(count(used.get("prompt")), count(used.get("completion")))
+    cached, stored = known(used.get("cache_read")), known(used.get("cache_write"))
+    return Usage(count(used.get("prompt")), count(used.get("completion")), cached, stored)
 
 
 _promise: type[Talker] = Declared

@@ -8,7 +8,21 @@ from datetime import datetime
 
 from fleet.coders.base import Can, Command, Job, Talker, checked, named
 from fleet.coders.quiet import Quiet
-from fleet.coders.stream import Fields, brief, count, dumped, fields, other, parse, print_of, session, strange, word
+from fleet.coders.stream import (
+    Fields,
+    brief,
+    count,
+    dumped,
+    fields,
+    known,
+    other,
+    parse,
+    print_of,
+    session,
+    short,
+    strange,
+    word,
+)  # fmt: skip
 from fleet.core.work import Event, EventKind, Usage, Window
 
 OPTIONS = ("--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust")
@@ -99,8 +113,10 @@ def _result(data: Fields) -> Event:
     text = failure(data) if failed else None
     status = _status(text or "")
     window = _window(text or "", data.get("timestamp")) if status == 429 else None
-    total = _usage(data.get("stats"))
-    return Event(EventKind.RESULT, ok=not failed, text=text, total=total, status=status, window=window)
+    stats = fields(data.get("stats"))
+    each = {short(name): used for name, part in fields(stats.get("models")).items() if (used := _usage(part))}
+    total, models = _usage(stats), each or None
+    return Event(EventKind.RESULT, ok=not failed, text=text, total=total, models=models, status=status, window=window)
 
 
 def failure(data: Fields) -> str | None:
@@ -113,7 +129,7 @@ def _usage(value: object) -> Usage | None:
     """Of this run. What came from a cache is inside the input; what was thought is in the total alone."""
     used = fields(value)
     read, total = count(used.get("input_tokens")), count(used.get("total_tokens"))
-    told = Usage(read, max(total - read, count(used.get("output_tokens"))))
+    told = Usage(read, max(total - read, count(used.get("output_tokens"))), known(used.get("cached")))
     return told if told.total else None
 
 

@@ -14,6 +14,7 @@ from fleet.coders.stream import (
     dollars,
     dumped,
     fields,
+    known,
     other,
     parse,
     print_of,
@@ -166,7 +167,8 @@ def _usage(value: object) -> Usage | None:
     tokens = fields(value)
     cache = fields(tokens.get("cache"))
     prompt = count(tokens.get("input")) + count(cache.get("read")) + count(cache.get("write"))
-    return Usage(prompt, count(tokens.get("output")) + count(tokens.get("reasoning"))) if tokens else None
+    written = count(tokens.get("output")) + count(tokens.get("reasoning"))
+    return Usage(prompt, written, known(cache.get("read")), known(cache.get("write"))) if tokens else None
 
 
 _promise: type[Talker] = OpenCode

@@ -13,7 +13,7 @@ from pathlib import Path
 from fleet.coders import claude
 from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked, named
 from fleet.coders.gemini import failure, plain
-from fleet.coders.stream import Fields, brief, count, fields, items, parse, word
+from fleet.coders.stream import Fields, brief, count, fields, items, known, parse, word
 from fleet.coders.told import hooked, told
 from fleet.core.talk import Signal, SignalKind
 from fleet.core.work import Event, EventKind, Usage
@@ -85,7 +85,9 @@ def _recalled(data: Fields) -> list[Event]:
     used = fields(data.get("usageMetadata"))
     if used:
         written = count(used.get("candidatesTokenCount")) + count(used.get("thoughtsTokenCount"))
-        events.append(Event(EventKind.USAGE, usage=Usage(count(used.get("promptTokenCount")), written)))
+        cached = known(used.get("cachedContentTokenCount"))
+        usage = Usage(count(used.get("promptTokenCount")), written, cached)
+        events.append(Event(EventKind.USAGE, usage=usage, model=word(data.get("model"))))
     return events
 
 
@@ -127,7 +129,7 @@ def _own(event: Event, data: Fields, used: Usage | None) -> Event:
             return replace(event, usage=used)
         case EventKind.RESULT:
             text = failure(data) or event.text
-            return replace(event, text=text, total=used, status=None if event.ok else _status(text))
+            return replace(event, text=text, total=used, models=None, status=None if event.ok else _status(text))
         case EventKind.OTHER if data.get("subtype") == "retry":
             return Event(EventKind.ERROR, text=_retry(fields(data.get("data"))))
         case _:
@@ -149,7 +151,8 @@ def _status(text: str | None) -> int | None:
 def _usage(value: object) -> Usage | None:
     """What came from a cache is inside the input already. A request that was refused used nothing, and is none."""
     used = fields(value)
-    told = Usage(count(used.get("input_tokens")), count(used.get("output_tokens")))
+    cached = known(used.get("cache_read_input_tokens"))
+    told = Usage(count(used.get("input_tokens")), count(used.get("output_tokens")), cached)
     return told if told.total else None
 
 

@@ -76,6 +76,11 @@ def count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else 0
 
 
+def known(value: object) -> int | None:
+    """A number of tokens, where one was told: 0 is one."""
+    return count(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def dollars(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

@@ -21,11 +21,13 @@ from fleet.config.runtime_schema import (
     OF_ACP,
     OF_OWN_CODERS,
     AccountSettings,
+    Budget,
     CoderSettings,
     Concurrent,
     FenceMode,
     Liveness,
     MachineLimits,
+    Passed,
     PromptBy,
     RuntimeFile,
     TrackerName,
@@ -46,6 +48,14 @@ QUIET = 500_000_000  # nanoseconds without a change
 MEND = "fleet config edit"
 
 
+class DayBudget(Struct, frozen=True):
+    """US dollars that may be spent in a day; `ends`: agents at work are ended when it is."""
+
+    day: float | None = None
+    coders: Mapping[str, float] = {}
+    ends: bool = True
+
+
 class Runtime(Struct, frozen=True, kw_only=True):
     """The settings in force. `written` is the file as it stands, defaults filled in; `given` names the limits in it."""
 
@@ -60,6 +70,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     ask_wait: float
     limits: Limits
     liveness: Policy
+    budget: DayBudget
     concurrent: Concurrent
     ageing: float
     quiet_hours: tuple[str, ...]
@@ -210,7 +221,9 @@ def _check_references(document: Document) -> None:
     """Coders and accounts that are named and not there, and directories that are none."""
     known = [*BUILT_IN, *_section(document.value, "coders")]
     named: list[tuple[tuple[str, ...], object]] = [
-        (("concurrent", "coders", name), name) for name in _section(document.value, "concurrent", "coders")
+        ((section, "coders", name), name)
+        for section in ("concurrent", "budget")
+        for name in _section(document.value, section, "coders")
     ]
     if isinstance(document.value, dict) and "coder" in document.value:
         named.append((("coder",), document.value["coder"]))
@@ -248,6 +261,7 @@ def _runtime(file: RuntimeFile) -> Runtime:
         ask_wait=seconds(file.ask_wait),
         limits=_limits(file.limits),
         liveness=_policy(file.liveness),
+        budget=_budget(file.budget),
         concurrent=file.concurrent,
         ageing=seconds(file.ageing),
         quiet_hours=file.quiet_hours,
@@ -286,6 +300,11 @@ def _policy(part: Liveness) -> Policy:
         LifeState.LINGERING: Rule(part.ended_but_alive, seconds(part.ended_but_alive_after)),
     }
     return Policy(stuck, seconds(part.quiet), part.repeats)
+
+
+def _budget(part: Budget) -> DayBudget:
+    coders = {name: cap for name, written in part.coders.items() if (cap := dollars(written))}
+    return DayBudget(dollars(part.day) or None, coders, part.passed is Passed.END)
 
 
 class Change(Struct, frozen=True):

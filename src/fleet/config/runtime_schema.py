@@ -174,6 +174,25 @@ class Liveness(Part, frozen=True, kw_only=True):
     ended_but_alive_after: Patience = "10m"
 
 
+class Passed(StrEnum):
+    """What becomes of agents at work when the budget of the day is spent."""
+
+    END = "end"
+    LEAVE = "leave"
+
+
+class Budget(Part, frozen=True, kw_only=True):
+    """What may be spent in one day, by the clock on the wall. Once it is, no task is started before the next day."""
+
+    day: Annotated[Dollars, _says('US dollars of all agents together, such as "20 USD". 0 or none: no limit.')] = "none"
+    coders: Annotated[dict[str, Dollars], _says("US dollars of one coder's agents, by its name.")] = field(
+        default_factory=dict
+    )
+    passed: Annotated[
+        Passed, _says("What becomes of agents at work then: end (they go on the next day), or leave.")
+    ] = Passed.END
+
+
 class AccountSettings(Part, frozen=True, kw_only=True):
     """One of several accounts of a coder. The first that is not used up is taken, in the order they stand here."""
 
@@ -259,6 +278,7 @@ class RuntimeFile(Part, frozen=True, kw_only=True):
     ] = Unverified.CLOSE
     limits: MachineLimits = MachineLimits()
     liveness: Liveness = Liveness()
+    budget: Budget = Budget()
     concurrent: Concurrent = Concurrent()
     coders: Annotated[dict[str, CoderSettings], _says("Agent CLIs, by name.")] = field(default_factory=dict)
     accounts: Annotated[dict[str, AccountSettings], _says("Accounts, by name.")] = field(default_factory=dict)

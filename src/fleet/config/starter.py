@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import NODEFAULT, Meta, structs
 
-from fleet.config.runtime_schema import Liveness, MachineLimits, RuntimeFile
+from fleet.config.runtime_schema import Budget, Liveness, MachineLimits, RuntimeFile
 from fleet.config.shape import Part
 
 HEAD = """\
@@ -67,9 +67,10 @@ CONCURRENT = """\
 def starter() -> str:
     """The text. What explains a table stands under its header: a key that is added comes after everything above it."""
     limits = f"[limits]\n{_explained(MachineLimits.__doc__ or '')}"
+    budget = f"[budget]\n{_explained(Budget.__doc__ or '')}"
     liveness = f"[liveness]\n{_explained(Liveness.__doc__ or '')}"
-    tables = [limits, *_keys(MachineLimits), liveness, *_keys(Liveness), CONCURRENT]
-    return "\n".join([HEAD, *_keys(RuntimeFile), CODERS, ACCOUNTS, *tables])
+    parts = [limits, *_keys(MachineLimits), budget, *_keys(Budget), liveness, *_keys(Liveness)]
+    return "\n".join([HEAD, *_keys(RuntimeFile), CODERS, ACCOUNTS, *parts, CONCURRENT])
 
 
 def _keys(kind: type[Part]) -> Iterator[str]:

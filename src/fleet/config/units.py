@@ -11,7 +11,7 @@ NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,6})?)"
 DURATION = re.compile(rf"(?:{NUMBER}h)?(?:{NUMBER}(?:m|min))?(?:{NUMBER}s)?\Z")
 SIZE = re.compile(rf"{NUMBER} ?([kmgt]i?)?b\Z", re.IGNORECASE)
 TOKENS = re.compile(rf"{NUMBER} ?([km]?)\Z", re.IGNORECASE)
-DOLLARS = re.compile(rf"\$?{NUMBER}\Z")
+DOLLARS = re.compile(rf"\$?{NUMBER}(?: ?USD)?\Z", re.IGNORECASE)
 NONE = "none"
 UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 BINARY = {"ki": 1024, "mi": 1024**2, "gi": 1024**3, "ti": 1024**4}
@@ -60,7 +60,7 @@ def tokens(written: str | int) -> int:
 
 
 def dollars(written: str | float) -> float:
-    """The US dollars of a number, or of `5`, `$5`; 0 for `none`."""
+    """The US dollars of a number, or of `5`, `$5`, `5 USD`; 0 for `none`."""
     if not isinstance(written, str):
         return float(written)
     if written == NONE:

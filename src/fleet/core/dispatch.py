@@ -79,7 +79,7 @@ WORDS: tuple[tuple[Hindrance, re.Pattern[str]], ...] = tuple(
             Hindrance.MODEL,
             r"model\b.{0,80}(?:not (?:found|exist|supported|available)|does not exist|may not exist)|unknown model"
             r"|no such model|ProviderModelNotFound|issue with the selected model|model_not_found|invalid model"
-            r"|connection (?:refused|error)|ECONNREFUSED|unable to connect",
+            r"|status 404\b|connection (?:refused|error)|ECONNREFUSED|unable to connect",
         ),
         (
             Hindrance.PROMPT,

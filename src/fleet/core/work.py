@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 from fleet.core.liveness import Life
 from fleet.core.proof import Demands, Program, Proof
 from fleet.core.task import Spec
+
+N = TypeVar("N", int, float)
 
 
 class State(StrEnum):
@@ -41,6 +44,7 @@ class Ending(StrEnum):
     STUCK = "stuck"
     TOKENS = "token limit"
     COST = "cost limit"
+    BUDGET = "budget spent"
     CANCELLED = "cancelled"
     NOT_STARTED = "not started"
     LOST = "lost"
@@ -54,7 +58,7 @@ class Ending(StrEnum):
 
 BLAMELESS = (
     Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.QUESTION, Ending.CANCELLED, Ending.RATE_LIMITED,
-    Ending.TURNED_AWAY, Ending.TOLD,
+    Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET,
 )  # fmt: skip
 
 
@@ -100,14 +104,45 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as an agent reported them; the prompt side includes what was read from a cache."""
+    """Tokens as an agent reported them; the prompt side includes what was read from a cache, and written to one."""
 
     prompt: int = 0
     completion: int = 0
+    cache_read: int | None = None
+    cache_write: int | None = None
+    cost: float | None = None  # US dollars, where they were told for just these tokens
 
     @property
     def total(self) -> int:
         return self.prompt + self.completion
+
+    def plus(self, other: Usage) -> Usage:
+        """Both together. What one of them did not tell adds nothing; what neither told stays unknown."""
+        return Usage(
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+            _sum(self.cache_read, other.cache_read),
+            _sum(self.cache_write, other.cache_write),
+            _sum(self.cost, other.cost),
+        )
+
+    def minus(self, other: Usage) -> Usage:
+        """What came since the other was told, of one count that only grows."""
+        return Usage(
+            max(0, self.prompt - other.prompt),
+            max(0, self.completion - other.completion),
+            _rest(self.cache_read, other.cache_read),
+            _rest(self.cache_write, other.cache_write),
+            _rest(self.cost, other.cost),
+        )
+
+
+def _sum(one: N | None, other: N | None) -> N | None:
+    return other if one is None else one if other is None else one + other
+
+
+def _rest(one: N | None, other: N | None) -> N | None:
+    return one if one is None or other is None else max(one - one, one - other)
 
 
 class Hindrance(StrEnum):
@@ -165,6 +200,7 @@ class Event:
     context: int | None = None  # tokens in its context now, of an agent that tells this and not what a request read
     aside: bool | None = None  # that request was a subagent's, whose context is its own
     total: Usage | None = None  # of the whole session, where the agent reports it
+    models: dict[str, Usage] | None = None  # the same, model by model
     cost: float | None = None  # US dollars, of the whole session so far
     spent: float | None = None  # US dollars, since the last time it was told
     context_limit: int | None = None
@@ -204,6 +240,11 @@ class Attempt:
     events: int = 0
     last_event: float | None = None
     tokens: int | None = None
+    usage: dict[str, Usage] = field(default_factory=dict)  # its tokens by model; the name "" is one that was not told
+    session_usage: dict[str, Usage] = field(default_factory=dict)  # of the whole session, as the agent last said
+    usage_before: dict[str, Usage] = field(default_factory=dict)  # of it, what was said before this attempt
+    thinks_with: str | None = None  # the model, in the agent's own word
+    estimate: float | None = None  # US dollars by the price list, of one that tells its tokens and not its cost
     recent: dict[str, int] = field(default_factory=dict)  # tokens of the last few requests, which may be told twice
     peak_context: int | None = None
     context_limit: int | None = None

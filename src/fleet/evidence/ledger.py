@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS attempts (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS attempts_of_a_task ON attempts (task, number);
 CREATE INDEX IF NOT EXISTS attempts_unsettled ON attempts (settled) WHERE settled = 0;
+CREATE INDEX IF NOT EXISTS attempts_ended ON attempts (json_extract(facts, '$.ended'));
 CREATE TABLE IF NOT EXISTS contexts (
     coder TEXT NOT NULL, model TEXT NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (coder, model)
 ) WITHOUT ROWID;
@@ -36,6 +37,10 @@ LEARN = """
     INSERT INTO contexts VALUES (:coder, :model, :tokens) ON CONFLICT DO UPDATE SET tokens = excluded.tokens
 """
 CONTEXT = "SELECT tokens FROM contexts WHERE coder = :coder AND model = :model"
+SINCE = """
+    SELECT facts FROM attempts WHERE json_extract(facts, '$.ended') >= :moment OR json_extract(facts, '$.ended') IS NULL
+    ORDER BY id
+"""
 LAST_OF_EACH = "SELECT facts, max(number) FROM attempts GROUP BY task"
 
 READ = msgspec.json.Decoder(Attempt)  # made once, here: msgspec crashes when two threads need it first at the same time
@@ -103,6 +108,10 @@ class Ledger:
         """Every attempt that there ever was."""
         return self._list(ALL)
 
+    def since(self, moment: float) -> list[Attempt]:
+        """The attempts that ended at this time or later, and those that have not ended."""
+        return self._list(SINCE, moment=moment)
+
     def forgive(self, task: str) -> None:
         """Let the failures so far count no more, for a person who opens the task again."""
         with database.changing(self._file, SCHEMA) as db:
@@ -119,7 +128,7 @@ class Ledger:
                 facts = _written(replace(known, receipt=name))
                 db.execute(SAVE, {"id": attempt, "settled": settled, "facts": facts})
 
-    def _list(self, question: str, **values: str) -> list[Attempt]:
+    def _list(self, question: str, **values: str | float) -> list[Attempt]:
         with database.reading(self._file, SCHEMA) as db:
             return [_read(row[0]) for row in db.execute(question, values)]
 

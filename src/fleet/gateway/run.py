@@ -61,6 +61,7 @@ class Desk:
         self.lock = files.home() / "gateway" / f"{mark}.lock"
         self.record = self.lock.with_suffix(".json")
         self.config = self.lock.with_suffix(".yaml")
+        self.records = self.lock.with_suffix("")  # the beginning of the names of what evidence.requests reads
         self.log = files.home() / "logging" / f"gateway-{mark}.log"
 
     def is_free(self) -> bool:
@@ -107,7 +108,9 @@ def _start(fleet: Fleet, desk: Desk, program: Path, config: Path, key: str, lock
     desk.record.unlink(missing_ok=True)  # until there is a new one, nobody may take the last one for it
     files.write(desk.config, queueing(fleet), files.PRIVATE)
     argv = [str(program), "--config", str(desk.config), "--host", fleet.gateway.host, "--port", str(fleet.gateway.port)]
-    started = process.detach(argv, child_environment(fleet, key, os.environ), desk.log, lock)
+    desk.records.with_suffix(".flying.json").unlink(missing_ok=True)  # of a gateway that was killed
+    environ = child_environment(fleet, key, os.environ) | {"FLEET_GATEWAY_RECORDS": str(desk.records)}
+    started = process.detach(argv, environ, desk.log, lock)
     try:
         _write_record(desk, fleet, config, started.pid)
     except BaseException:
@@ -175,9 +178,12 @@ def child_environment(fleet: Fleet, key: str, environ: Mapping[str, str]) -> dic
 
 
 def queueing(fleet: Fleet) -> bytes:
-    """The generated configuration with our queue in it, which a LiteLLM started by hand would not find."""
+    """The generated configuration with our queue and our records in it, which a LiteLLM started by hand would not
+    find. The queue comes first: the records say how long a request waited there.
+    """
     config = litellm.config(fleet)
-    config["litellm_settings"] = {**config["litellm_settings"], "callbacks": ["fleet_slots.slots"]}
+    callbacks = ["fleet_slots.slots", "fleet_requests.requests"]
+    config["litellm_settings"] = {**config["litellm_settings"], "callbacks": callbacks}
     return dump(config).encode()
 
 

@@ -11,7 +11,7 @@ from tomlkit.items import String
 
 from fleet.core.fleet import Agent, Fleet
 from fleet.generate.base import NOTICE, File
-from fleet.generate.endpoint import api_url, contexts, key_env
+from fleet.generate.endpoint import ATTEMPT, HEADER, api_url, contexts, key_env
 from fleet.generate.roles import defaults
 
 PROVIDER = "fleet"
@@ -49,10 +49,12 @@ def _profile(fleet: Fleet) -> bytes:
     return document.as_string().encode()
 
 
-def _provider(fleet: Fleet) -> dict[str, str]:
+def _provider(fleet: Fleet) -> dict[str, object]:
+    """Every request to the gateway says which attempt it is of; without one, Codex leaves the header out."""
     key = key_env(fleet)
     named = {"env_key": key} if key else {}
-    return {"name": PROVIDER, "base_url": api_url(fleet), "wire_api": "responses", **named}
+    signed = {} if fleet.is_direct else {"env_http_headers": {HEADER: ATTEMPT}}
+    return {"name": PROVIDER, "base_url": api_url(fleet), "wire_api": "responses", **named, **signed}
 
 
 def _role(fleet: Fleet, agent: Agent) -> bytes:

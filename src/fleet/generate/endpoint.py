@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fleet.core.fleet import Fleet
 
+HEADER, ATTEMPT = "x-fleet-attempt", "FLEET_ATTEMPT"  # which attempt a request to the gateway is of, and who knows it
+
 
 def api_url(fleet: Fleet) -> str:
     return f"{fleet.base_url}/v1"

@@ -6,7 +6,7 @@ import json
 
 from fleet.core.fleet import Agent, Fleet
 from fleet.generate.base import NOTICE, File
-from fleet.generate.endpoint import api_url, contexts, key_env, longest_answer
+from fleet.generate.endpoint import ATTEMPT, HEADER, api_url, contexts, key_env, longest_answer
 from fleet.generate.roles import defaults
 from fleet.generate.yaml import front_matter
 
@@ -65,7 +65,8 @@ def _config(fleet: Fleet) -> bytes:
 
 def _provider(fleet: Fleet) -> dict[str, object]:
     key = key_env(fleet)
-    options = {"baseURL": api_url(fleet), **({"apiKey": f"{{env:{key}}}"} if key else {})}
+    signed = {} if fleet.is_direct else {"headers": {HEADER: f"{{env:{ATTEMPT}}}"}}
+    options = {"baseURL": api_url(fleet), **({"apiKey": f"{{env:{key}}}"} if key else {}), **signed}
     models = {
         asked: {"name": asked, "limit": {"context": context, "output": longest_answer(context)}}
         for asked, context in contexts(fleet).items()
@@ -74,13 +75,15 @@ def _provider(fleet: Fleet) -> dict[str, object]:
 
 
 def _literal(text: str) -> str:
-    """The JSON with our one reference to a variable and no other.
+    """The JSON with our own references to variables and no other.
 
     OpenCode puts variables and whole files into the text before it parses it, wherever it finds {env:..} or {file:..}:
     a model's name could fetch a secret. An escaped brace means the same to JSON and nothing to that search.
     """
     escaped = text.replace("{env:", r"\u007benv:").replace("{file:", r"\u007bfile:")
-    return escaped.replace(r'"apiKey": "\u007benv:', '"apiKey": "{env:')
+    for name in ("apiKey", HEADER):
+        escaped = escaped.replace(rf'"{name}": "\u007benv:', f'"{name}": "{{env:')
+    return escaped
 
 
 def _role(fleet: Fleet, agent: Agent) -> bytes:

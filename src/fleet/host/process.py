@@ -148,6 +148,27 @@ def started_with(script: str, argument: str) -> list[Process]:
     return [process for process in _everything() if is_one(_arguments(process.pid))]
 
 
+def mentioning(text: str) -> list[Process]:
+    """The living processes of this user that have a text in their command line or in what they were started with."""
+    wanted = os.fsencode(text)
+
+    def mentions(pid: int) -> bool:
+        return any(wanted in word for word in (*_arguments(pid), *_environment(pid)))
+
+    return [process for process in _everything() if process.pid != os.getpid() and mentions(process.pid)]
+
+
+def arguments(pid: int) -> list[str]:
+    """The command line of a living process of this user, as words."""
+    return [os.fsdecode(word) for word in _arguments(pid)]
+
+
+def variable(pid: int, name: str) -> str | None:
+    """What a variable was in the environment that a process of this user was started with."""
+    found = (os.fsdecode(entry).partition("=") for entry in _environment(pid))
+    return next((value for key, _, value in found if key == name), None)
+
+
 def _arguments(pid: int) -> list[bytes]:
     place = Path(f"/proc/{pid}")
     try:
@@ -172,13 +193,18 @@ def strays(marks: Mapping[str, str]) -> list[int]:
 
 
 def sweep(marks: Mapping[str, str], within: float = SWEEP) -> int:
-    """End all strays, stopped first, since what is stopped cannot fork; how many there were.
+    """End all strays; how many there were.
 
     Blocks until they are gone, which is soon; reads the environment of every process of this user.
     """
+    return end_all(lambda: _marked(marks), within)
+
+
+def end_all(find: Callable[[], list[Process]], within: float = SWEEP) -> int:
+    """End whoever is found, until nobody is: stopped first, since what is stopped cannot fork; how many there were."""
     stopped: set[Process] = set()
     deadline = time.monotonic() + within
-    while (found := _marked(marks)) and time.monotonic() < deadline:
+    while (found := find()) and time.monotonic() < deadline:
         fresh = [process for process in found if process not in stopped]
         for process in fresh or found:
             process.send(signal.SIGSTOP if fresh else signal.SIGKILL)

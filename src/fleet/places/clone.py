@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from fleet.places import record, submodules
 from fleet.places.base import Place
 from fleet.places.paths import Project, origin
 from fleet.places.record import Record
+from fleet.places.worktree import HALF_MADE, TRIES, TRY_AGAIN
 
 # What decides how files are checked out, and who commits: a clone takes it over from the repository's own config.
 TAKEN = ("core.autocrlf", "core.eol", "core.sparsecheckout", "core.sparsecheckoutcone", "core.ignorecase")
 SCOPES = ("local", "worktree")
 INCOMING = "refs/fleet/incoming/collected/"
+# What git says when it looks at all it has, and a worktree is just being written down that has no commit yet.
+NOT_SURE = "did not send all necessary objects"
 TAKEN_PARTS = ("filter.", "user.", "lfs.", "submodule.")
 
 
@@ -134,10 +138,14 @@ def fetch(project: Project, top: Path, wanted: dict[str, str]) -> None:
         for name, commit in refs.items():
             files.write(shop.at / name, f"{commit}\n".encode())
         spec = [f"+refs/heads/{number}:{name}" for number, name in enumerate(wanted.values())]
-        done = repository.ask(
-            project.common, "-c", "protocol.file.allow=always", "-c", "fetch.writeCommitGraph=false", "fetch",
-            "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-prune", "--atomic",
-            "--", os.fspath(shop.at), *spec,
-        )  # fmt: skip
+        for _ in range(TRIES):
+            done = repository.ask(
+                project.common, "-c", "protocol.file.allow=always", "-c", "fetch.writeCommitGraph=false", "fetch",
+                "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-prune", "--atomic",
+                "--", os.fspath(shop.at), *spec,
+            )  # fmt: skip
+            if not done.code or not (HALF_MADE.search(done.said) or NOT_SURE in done.said):
+                break
+            time.sleep(TRY_AGAIN)
         if done.code:
             raise repository.refused(done, f"the commits of {top} cannot be brought back")

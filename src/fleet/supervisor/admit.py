@@ -50,6 +50,7 @@ class Rules:
 
     slots: Slots
     closed: Closed | None = None
+    spent: Mapping[str, Closed] = field(default_factory=dict)  # the coders whose money for the day is spent
     pauses: tuple[Pause, ...] = ()
     accounts: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
     budget: Budget = field(default_factory=lambda: Budget(Memory(None, None)))
@@ -106,6 +107,7 @@ class _Hall:
         """Why a candidate must wait; or the account that it gets."""
         return (
             self._rules.closed
+            or self._rules.spent.get(candidate.coder)
             or _backoff(candidate.last, self._now)
             or self._paused(candidate)
             or self._no_slot(candidate)

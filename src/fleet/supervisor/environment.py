@@ -11,6 +11,7 @@ KEPT = {
     "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
 }  # fmt: skip
 KEPT_PREFIXES = ("LC_", "XDG_")
+HEADERS, HEADER = "ANTHROPIC_CUSTOM_HEADERS", "x-fleet-attempt"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
@@ -19,7 +20,18 @@ def agent_environment(
 ) -> dict[str, str]:
     """An allow-list of the supervisor's environment, then what the user gives the coder, then what fleet tells it."""
     kept = {name: value for name, value in outer.items() if _kept(name, passed) or _plain_proxy(name, value)}
-    return kept | {"TERM": "dumb", "NO_COLOR": "1"} | dict(given) | dict(told)
+    whole = kept | {"TERM": "dumb", "NO_COLOR": "1"} | dict(given) | dict(told)
+    return whole | _signed(whole)
+
+
+def _signed(env: Mapping[str, str]) -> dict[str, str]:
+    """What makes Claude Code say in every model request which attempt it is of, beside the user's own headers.
+
+    Codex and OpenCode are told by the files that fleet generates, which name FLEET_ATTEMPT.
+    """
+    attempt, own = env.get("FLEET_ATTEMPT"), env.get(HEADERS, "")
+    ours = f"{HEADER}: {attempt}"
+    return {HEADERS: f"{own}\n{ours}" if own.strip() else ours} if attempt else {}
 
 
 def _kept(name: str, passed: Iterable[str]) -> bool:

@@ -22,6 +22,7 @@ from fleet.supervisor.house import House
 from fleet.supervisor.limits import Reached, Spent, full, overspent, spent, stuck
 from fleet.supervisor.notes import Notes
 from fleet.supervisor.provider import hear
+from fleet.supervisor.spending import estimated, passed
 from fleet.supervisor.transcript import Transcript, fold
 from fleet.supervisor.watch import AWAY, News, Watch, Watched
 
@@ -97,7 +98,9 @@ class Follower:
         if was.dispatched is None and self.attempt.dispatched is not None:
             self.attempt = replace(self.attempt, hindrance=None, seen="")
             self.watched.judge(None, self.clock())
-        self.attempt = await _keep_within(house, self.attempt, self.hold, _reached(house, self.attempt, before))
+        self.attempt = await _keep_within(
+            house, self.attempt, self.hold, await aside(_reached, house, self.attempt, before)
+        )
 
     async def _live(self, limits: Limits) -> None:
         """Write down what the agent does now, and do what is to be done about it."""
@@ -186,6 +189,7 @@ def _digest(
         heard = replace(heard, last_event=house.now())
     for event, _ in events:
         heard = fold(heard, event)
+    heard = estimated(house, heard)
     told = [event for event, _ in events]
     hear(house, attempt, heard, told)
     return heard, told
@@ -195,7 +199,7 @@ def _reached(house: House, attempt: Attempt, before: Spent) -> Reached | None:
     """What an agent is to be ended for, after what it just said. One that has done its work is not."""
     if attempt.finished and attempt.error is None:
         return None
-    reached = overspent(attempt, before)
+    reached = overspent(attempt, before) or passed(house, attempt)
     return reached if attempt.finished else reached or full(attempt, house.runtime.context_pressure_threshold_pct)
 
 

@@ -17,9 +17,10 @@ from fleet.keeper import Cause
 from fleet.supervisor.aside import aside
 from fleet.supervisor.follow import Overdue, Quiet, Reader, heard, reader
 from fleet.supervisor.house import House
-from fleet.supervisor.limits import left, overspent, spent
+from fleet.supervisor.limits import left, lesser, overspent, spent
 from fleet.supervisor.notes import note
 from fleet.supervisor.provider import hear
+from fleet.supervisor.spending import day_left
 from fleet.supervisor.start import limited, marks, start
 from fleet.supervisor.transcript import Transcript, fold
 
@@ -74,7 +75,8 @@ def _start(house: House, attempt: Attempt) -> keeper.Start:
     coder = house.find_coder(attempt.coder, house.runtime)
     declared = house.runtime.coders.get(attempt.coder)
     limits = attempt.limits or house.runtime.limits
-    budget = left(limits, spent([*house.earlier(attempt), attempt])) if coder.can.budget else None
+    used = spent([*house.earlier(attempt), attempt])
+    budget = lesser(left(limits, used), day_left(house, attempt)) if coder.can.budget else None
     prompt = instructions.hand_over(house.artifacts(attempt.task), attempt=attempt.id)
     args = tuple(declared.args) if declared else ()
     job = Job(prompt, Path(attempt.cwd), attempt.model, attempt.session, args, budget=budget)

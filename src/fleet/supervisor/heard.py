@@ -18,6 +18,7 @@ from fleet.supervisor.house import House
 from fleet.supervisor.limits import Spent, overspent
 from fleet.supervisor.notes import note_events
 from fleet.supervisor.refused import hear_refused
+from fleet.supervisor.spending import estimated, passed
 from fleet.supervisor.transcript import Transcript, fold
 
 SIGNALS = "signals.jsonl"
@@ -143,8 +144,8 @@ def _watch(house: House, attempt: Attempt) -> None:
 
 
 def _keep_within(house: House, attempt: Attempt) -> None:
-    known = catch_up(house, attempt)
-    reached = overspent(known, Spent())
+    known = estimated(house, catch_up(house, attempt))
+    reached = overspent(known, Spent()) or passed(house, known)
     if reached is not None:
         house.ledger.save(replace(known, ending=reached.ending, cause=reached.cause))
         keeper.abort(house.attempt_directory(attempt))

@@ -10,11 +10,17 @@ from pathlib import Path
 
 from fleet.coders import Coder
 from fleet.config.runtime import Live, Runtime
+from fleet.core.liveness import Flight
 from fleet.core.work import Attempt
 from fleet.evidence.ledger import Ledger
 from fleet.supervisor.choice import attempt_directory
 from fleet.supervisor.log import Log
 from fleet.tracker import Tracker
+
+
+def unseen(attempt: str) -> Flight | None:
+    """What is known of an attempt's requests where no gateway of ours sees them."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,7 @@ class House:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     now: Callable[[], float] = time.time
     also_hidden: tuple[Path, ...] = ()  # from checks, beside the home
+    in_flight: Callable[[str], Flight | None] = unseen  # by the clock of the wall
 
     @property
     def runtime(self) -> Runtime:

@@ -30,24 +30,32 @@ class Spent:
 
     tokens: int | None = None
     cost: float | None = None
+    estimated: bool = False  # some of the cost is tokens times the price list
 
 
 def spent(attempts: Iterable[Attempt]) -> Spent:
     """The sum over these attempts. Those of which it is unknown add nothing, which is not the same as 0."""
-    return reduce(_together, (Spent(attempt.tokens, attempt.cost) for attempt in attempts), Spent())
+    return reduce(_together, map(_of, attempts), Spent())
+
+
+def _of(attempt: Attempt) -> Spent:
+    """What one attempt used; its cost by the agent's own word, else as it was estimated."""
+    if attempt.cost is None and attempt.estimate is not None:
+        return Spent(attempt.tokens, attempt.estimate, estimated=True)
+    return Spent(attempt.tokens, attempt.cost)
 
 
 def overspent(attempt: Attempt, before: Spent) -> Reached | None:
     """The limit of its task that an attempt has reached, with what earlier ones used."""
     limits = attempt.limits
-    together = _together(before, Spent(attempt.tokens, attempt.cost))
+    together = _together(before, _of(attempt))
     if limits is None:
         return None
     if limits.tokens is not None and (together.tokens or 0) >= limits.tokens:
         said = f"{tokens_text(together.tokens or 0)} tokens"
         return Reached(Ending.TOKENS, f"{said} ({named(attempt, 'tokens', tokens_text(limits.tokens))})")
     if limits.cost is not None and (together.cost or 0) >= limits.cost:
-        said = f"{dollars_text(together.cost or 0)} spent"
+        said = f"{dollars_text(together.cost or 0)} spent{', estimated' if together.estimated else ''}"
         return Reached(Ending.COST, f"{said} ({named(attempt, 'cost', dollars_text(limits.cost))})")
     return None
 
@@ -79,13 +87,18 @@ def left(limits: Limits, before: Spent) -> float | None:
     return None if limits.cost is None else max(0.0, limits.cost - (before.cost or 0.0))
 
 
-def unkept(limits: Limits, coder: str, can: Can) -> dict[str, str]:
-    """The limits that cannot be kept with this coder, and why."""
+def lesser(one: float | None, other: float | None) -> float | None:
+    """Of two limits the one that is reached first; None is no limit."""
+    return other if one is None else one if other is None else min(one, other)
+
+
+def unkept(limits: Limits, coder: str, can: Can, *, priced: bool = False) -> dict[str, str]:
+    """The limits that cannot be kept with this coder, and why. `priced`: what it costs can be estimated."""
     found = {}
     if limits.tokens is not None and not can.usage:
         found["tokens"] = f"{coder} does not tell its tokens while it works"
-    if limits.cost is not None and not can.cost:
-        found["cost"] = f"{coder} does not tell its cost"
+    if limits.cost is not None and not can.cost and not priced:
+        found["cost"] = f"{coder} does not tell its cost" + (", and its model has no price" if can.usage else "")
     return found
 
 
@@ -102,7 +115,9 @@ def untold(history: Sequence[Attempt]) -> dict[str, str]:
 
 def _is_told(attempt: Attempt, later: Sequence[Attempt], name: str) -> bool:
     known = [one for one in later if one.session is not None and one.session == attempt.session]
-    return any(getattr(one, name) is not None for one in (attempt, *known))
+    return any(getattr(one, name) is not None for one in (attempt, *known)) or (
+        name == "cost" and attempt.estimate is not None
+    )
 
 
 def named(attempt: Attempt, limit: str, figure: str = "") -> str:
@@ -122,4 +137,5 @@ def context_limit(told: int | None, coders: int | None, *, declared: bool) -> tu
 
 def _together(one: Spent, other: Spent) -> Spent:
     tokens = one.tokens if other.tokens is None else (one.tokens or 0) + other.tokens
-    return Spent(tokens, one.cost if other.cost is None else (one.cost or 0.0) + other.cost)
+    cost = one.cost if other.cost is None else (one.cost or 0.0) + other.cost
+    return Spent(tokens, cost, one.estimated or other.estimated)

@@ -101,7 +101,8 @@ def process_of(attempt: Attempt, directory: Path) -> Process:
 
 def _by_us(attempt: Attempt, seen: keeper.Exit) -> bool:
     """Whether it was ended for a limit: by its keeper, unless it ended before; or by itself, told what it may spend."""
-    return seen.cause is Cause.CANCELLED or (attempt.ending is Ending.COST and attempt.error is not None)
+    money = attempt.ending in (Ending.COST, Ending.BUDGET)
+    return seen.cause is Cause.CANCELLED or (money and attempt.error is not None)
 
 
 def _lost(directory: Path) -> str:

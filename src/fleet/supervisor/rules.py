@@ -13,9 +13,11 @@ from fleet.evidence.ledger import Ledger
 from fleet.gates import Book, Closed, Needs, Pause, Pauses, Scope, Standing
 from fleet.gates.memory import Budget, Memory
 from fleet.gates.quiet import quiet
+from fleet.gates.spending import Spending, spent_up
 from fleet.host import machine
 from fleet.supervisor.admit import Rules, Slots, short_of_disk
 from fleet.supervisor.choice import attempt_directory
+from fleet.supervisor.spending import caps, till
 
 
 def rules(home: Path, runtime: Runtime, now: float) -> Rules:
@@ -23,10 +25,16 @@ def rules(home: Path, runtime: Runtime, now: float) -> Rules:
     at_once = runtime.concurrent
     total, available, pressure = machine.memory()
     pauses = tuple(Pauses(home).all())
+    allowed = caps(runtime)
+    spending = till(home).today(now) if allowed else Spending()
     projects = {os.path.realpath(name): most for name, most in at_once.projects.items()}
     return Rules(
         slots=Slots(runtime.max_concurrent, at_once.coders, at_once.models, projects, at_once.accounts),
-        closed=_disk(home, runtime) or quiet(runtime.quiet_hours, datetime.fromtimestamp(now)) or _all_of(pauses),
+        closed=_disk(home, runtime)
+        or quiet(runtime.quiet_hours, datetime.fromtimestamp(now))
+        or _all_of(pauses)
+        or spent_up(allowed, spending, now),
+        spent={name: why for name in allowed.coders if (why := spent_up(allowed, spending, now, name))},
         pauses=pauses,
         accounts=_accounts(runtime, Book(home).all()),
         budget=Budget(Memory(total, available, pressure), runtime.memory, Needs(home).all(), runtime.agent_memory),

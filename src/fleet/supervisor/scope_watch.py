@@ -15,9 +15,10 @@ from pathlib import Path
 import msgspec
 
 from fleet.core import FleetError
-from fleet.core.proof import Breach, Change, ChangeKind, OnBreach, Scope
+from fleet.core.proof import Breach, Change, ChangeKind, Demands, OnBreach, Scope
 from fleet.core.scope import breaches
 from fleet.core.work import Attempt, Ending
+from fleet.evidence.checks import own_files
 from fleet.evidence.receipt import load_snapshot
 from fleet.evidence.touched import touched
 from fleet.host import files, git, machine
@@ -58,15 +59,21 @@ def out_of_scope(house: House, attempt: Attempt) -> Attempt:
     return replace(attempt, ending=Ending.SCOPE, cause="; ".join(seen.reasons))
 
 
-def worth_saying(changes: list[Change], scope: Scope) -> list[Breach]:
-    """What is a breach already. A file that went may be one that was renamed, as long as another came: no deletion."""
+def worth_saying(changes: list[Change], demands: Demands) -> list[Breach]:
+    """What is a breach already. A file that went may be one that was renamed, as long as another came: no deletion.
+
+    Of the checks' own files only those that came or went: whether lines were only added is not looked at here.
+    """
+    scope = demands.scope
+    whole = [change for change in changes if change.change is not ChangeKind.MODIFIED]
+    own = own_files([check.run for check in demands.checks], whole, tuple).forbidden if demands.checks else ()
     came = sum(change.change is ChangeKind.ADDED for change in changes)
     gone = sum(change.change is ChangeKind.DELETED for change in changes)
     renamed = min(came, gone)
     doubtful = {"deletions"} if gone - renamed <= (scope.deletions or 0) else set()
     if scope.files is not None and len(changes) - renamed <= scope.files:
         doubtful.add("files")
-    return [breach for breach in breaches(changes, scope) if breach.rule not in doubtful]
+    return [breach for breach in breaches(changes, scope, check_files=own) if breach.rule not in doubtful]
 
 
 def summary(seen: Flagged) -> str:
@@ -163,10 +170,10 @@ class ScopeWatch:
         one.pause = SOONEST * 2 if seen != one.seen else min(IDLE, one.pause * 2)
         if seen != one.seen:
             one.seen, one.changed = seen, self._house.now()
-        scope = attempt.demands.scope if attempt.demands else Scope()
-        fresh = [breach for breach in worth_saying(changes, scope) if breach.reason not in one.reasons]
+        demands = attempt.demands or Demands()
+        fresh = [breach for breach in worth_saying(changes, demands) if breach.reason not in one.reasons]
         if fresh and len(one.reasons) < MOST:
-            self._flag(one, attempt, fresh[: MOST - len(one.reasons)], scope)
+            self._flag(one, attempt, fresh[: MOST - len(one.reasons)], demands.scope)
 
     def _flag(self, one: _Watched, attempt: Attempt, fresh: list[Breach], scope: Scope) -> None:
         """Say what is new. That an agent is to be ended is written down before it is: after a crash it is known."""

@@ -45,7 +45,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
             attempts=(attempt.limits or house.runtime.limits).attempts,
             backoff=house.runtime.backoff,
             demands=demands_of(attempt),
-            calls=receipt.heard.calls if receipt else None,
+            calls=receipt.heard.calls if receipt and attempt.finished else None,
         )
     )
     return replace(

@@ -20,7 +20,8 @@ from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.house import House
-from fleet.supervisor.limits import left, spent
+from fleet.supervisor.limits import left, lesser, spent
+from fleet.supervisor.spending import day_left
 
 
 def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.Start]:
@@ -36,7 +37,7 @@ def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.S
     prompt = _prompt(house, task, attempt, earlier, session, can_ask=bool(ask))
     args = tuple(declared.args) if declared else ()
     limits = attempt.limits or house.runtime.limits
-    budget = left(limits, spent(earlier)) if coder.can.budget else None
+    budget = lesser(left(limits, spent(earlier)), day_left(house, attempt)) if coder.can.budget else None
     job = Job(
         prompt, Path(attempt.cwd), attempt.model, session, args, ask, house.runtime.ask_wait, budget, attempt.nonce
     )
@@ -120,6 +121,7 @@ def resuming(attempt: Attempt, earlier: list[Attempt], session: str | None) -> A
         resumed=True,
         tokens_before=max((one.session_tokens or 0 for one in same), default=0),
         cost_before=max((one.session_cost or 0.0 for one in same), default=0.0),
+        usage_before=next((one.session_usage for one in reversed(same) if one.session_usage), {}),
     )
 
 

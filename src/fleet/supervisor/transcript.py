@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.core.text import clean
-from fleet.core.work import AGENT, Attempt, Event, EventKind
+from fleet.core.work import AGENT, Attempt, Event, EventKind, Usage
 from fleet.host import files
 
 CHUNK = 256 * 1024
@@ -19,6 +19,8 @@ ASK = "ask_human"  # how the name of the tool ends, whatever an agent CLI puts b
 CHATTER = {EventKind.SAID, EventKind.OTHER}
 LONG_RUN, ENDS = 50, 5
 LONGEST_QUESTION = 4000  # characters
+MOST_MODELS = 16  # of an attempt; what is used with more of them is counted under one name
+OTHER_MODELS = "other models"
 RECENT = 8  # requests; as many as subagents may be told of side by side
 Told = tuple[Event, int]  # an event, and the offset behind the line that it was in
 LONGEST = 8 * 1024 * 1024  # the keeper cuts lines far shorter; this only bounds what we hold in memory
@@ -114,6 +116,7 @@ def fold(known: Attempt, event: Event) -> Attempt:
             return replace(
                 known,
                 session=event.session or known.session,
+                thinks_with=_named(event.model) or known.thinks_with,
                 **_context(event),
             )
         case EventKind.TOOL_CALLED:
@@ -175,17 +178,43 @@ def _used(attempt: Attempt, event: Event) -> Attempt:
         peak_context=attempt.peak_context if context is None else max(attempt.peak_context or 0, context),
         **_context(event),
     )
-    return known if usage is None else _counted(known, event.call, usage.total)
+    if usage is None:
+        return known
+    # what was spent since the last request is this one's, where the agent tells it so
+    return _counted(known, event, replace(usage, cost=event.spent if usage.cost is None else usage.cost))
 
 
-def _counted(attempt: Attempt, request: str | None, total: int) -> Attempt:
-    """The attempt with the tokens of a request, as far as they were not counted before."""
+def _counted(attempt: Attempt, event: Event, usage: Usage) -> Attempt:
+    """The attempt with the tokens of a request, as far as they were not counted before. One that is told again has
+    read what it read, and written more.
+    """
+    request, total = event.call, usage.total
     before = attempt.recent.get(request or "", 0)
     recent = attempt.recent
     if request is not None:
         others = [(name, count) for name, count in recent.items() if name != request]
         recent = dict([*others[1 - RECENT :], (request, max(before, total))])
-    return replace(attempt, tokens=(attempt.tokens or 0) + max(0, total - before), recent=recent)
+    more = max(0, total - before)
+    return replace(
+        attempt,
+        tokens=(attempt.tokens or 0) + more,
+        usage=_with(attempt.usage, _model(attempt, event), Usage(0, more) if before else usage),
+        recent=recent,
+    )
+
+
+def _model(attempt: Attempt, event: Event) -> str:
+    """Whose tokens an event tells of: the model that it names, else the attempt's."""
+    return _named(event.model) or attempt.thinks_with or attempt.model or ""
+
+
+def _named(model: str | None) -> str | None:
+    return None if model is None else clean(model, 200)
+
+
+def _with(known: dict[str, Usage], model: str, usage: Usage) -> dict[str, Usage]:
+    name = model if model in known or len(known) < MOST_MODELS else OTHER_MODELS
+    return known | {name: known[name].plus(usage) if name in known else usage}
 
 
 def _context(event: Event) -> dict[str, Any]:
@@ -210,7 +239,9 @@ def _result(attempt: Attempt, event: Event) -> Attempt:
         session=event.session or attempt.session,
         session_tokens=event.total.total if event.total else attempt.session_tokens,
         session_cost=event.cost if event.cost is not None else attempt.session_cost,
+        session_usage=_session(attempt, event),
         tokens=_tokens(attempt, event),
+        usage=_by_model(attempt, event),
         cost=max(0.0, event.cost - attempt.cost_before) if event.cost is not None else attempt.cost,
         **_context(event),
     )
@@ -221,3 +252,28 @@ def _tokens(attempt: Attempt, event: Event) -> int | None:
     if event.total is not None:
         return max(0, event.total.total - attempt.tokens_before)
     return attempt.tokens if event.usage is None else (attempt.tokens or 0) + event.usage.total
+
+
+def _session(attempt: Attempt, event: Event) -> dict[str, Usage]:
+    """What the whole session used by model, as far as the agent has said."""
+    if event.models:
+        told: dict[str, Usage] = {}
+        for model, usage in event.models.items():
+            told = _with(told, clean(model, 200), usage)
+        return told
+    if event.total is not None and len(attempt.usage) <= 1:
+        return {next(iter(attempt.usage), _model(attempt, event)): event.total}
+    return attempt.session_usage
+
+
+def _by_model(attempt: Attempt, event: Event) -> dict[str, Usage]:
+    """Of the attempt: out of the session's, or with those of the turn that ended. Totals over several models at once
+    say nothing of each, and leave what was added up.
+    """
+    if event.models or (event.total is not None and len(attempt.usage) <= 1):
+        nothing, before = Usage(), attempt.usage_before
+        rest = {name: used.minus(before.get(name, nothing)) for name, used in _session(attempt, event).items()}
+        return {name: used for name, used in rest.items() if used.total or used.cost}
+    if event.total is None and event.usage is not None:
+        return _with(attempt.usage, _model(attempt, event), event.usage)
+    return attempt.usage

@@ -14,6 +14,9 @@ UNFINISHED = (
     Ending.CRASHED, Ending.TIMED_OUT, Ending.SILENT, Ending.STUCK, Ending.CONTEXT, Ending.RATE_LIMITED,
     Ending.TURNED_AWAY,
 )  # fmt: skip
+NOBODYS = (
+    Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.RATE_LIMITED, Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET,
+)  # fmt: skip
 REFUSED_PAUSE = 60.0
 NOTES_ONLY = "it left notes and no change, which is enough only where an answer is asked for (kind: research)"
 UNCHECKED = "nothing was given to check it with: fleet add --check CMD, or `checks:` in fleet.yaml"
@@ -68,7 +71,7 @@ def judge(facts: Facts) -> Judged:
             return Judged(ending, Verdict.CANCELLED, cause)
         case Ending.QUESTION:
             return _nobodys_fault(facts, ending, cause) if facts.answered else Judged(ending, Verdict.ASKED, cause)
-        case Ending.LOST | Ending.ABANDONED | Ending.CONTEXT | Ending.RATE_LIMITED | Ending.TURNED_AWAY | Ending.TOLD:
+        case _ if ending in NOBODYS:
             return _nobodys_fault(facts, ending, cause)
         case Ending.NOT_STARTED | Ending.TOKENS | Ending.COST:
             return Judged(ending, Verdict.FAILED, cause)
@@ -143,7 +146,7 @@ def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
         return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
     if ending is Ending.TURNED_AWAY:
         return Judged(ending, Verdict.RETRY, cause, REFUSED_PAUSE)
-    again = facts.lost > 0 and ending not in (Ending.CONTEXT, Ending.QUESTION, Ending.TOLD)
+    again = facts.lost > 0 and ending not in (Ending.CONTEXT, Ending.QUESTION, Ending.TOLD, Ending.BUDGET)
     return Judged(ending, Verdict.RETRY, cause, wait(facts.lost - 1, facts.backoff) if again else 0.0)
 
 

@@ -53,6 +53,7 @@ class Room:
     top: Path
     cwd: Path
     lent: str = ""
+    lenders: tuple[Path, ...] = ()
 
 
 async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None]) -> list[Check]:
@@ -121,12 +122,13 @@ def make_room(attempt: Attempt, result: Result, run: Run, at: Path, directory: P
     if ground is None or result.tree is None:
         return Room(cwd, cwd)
     inner = PurePosixPath(cwd.resolve().relative_to(ground.repository.top.resolve()))
+    lenders: list[Path] = []
     if keeper.adopt(directory) is None:
         back = result.check_files if run.where == AS_THEY_WERE else ()
         checkout.check_out(ground.main, result.tree, at, base=result.base_tree, put_back=back)
         checkout.inner(at, inner)
-        checkout.lend(at, ground.top, run.spec.needs)
-    return Room(at, at / inner, _lent(ground, run.spec))
+        lenders = checkout.lend(at, ground.top, run.spec.needs)
+    return Room(at, at / inner, _lent(ground, run.spec), tuple(lenders))
 
 
 def _lent(ground: Ground, spec: CheckSpec) -> str:
@@ -148,7 +150,10 @@ async def _run(house: House, attempt: Attempt, spec: CheckSpec, room: Room, dire
         dead_man=spec.timeout,
         supervisor_lock=house.home / LOCK,
         fence=Fence(
-            hidden=(house.home, *house.also_hidden), shown=(room.top, artifacts), read_only=(artifacts,), network=False
+            hidden=(house.home, *house.also_hidden),
+            shown=(room.top, artifacts),
+            read_only=(artifacts, *room.lenders),
+            network=False,
         ),
     )
     hold = await aside(keeper.hold, directory, start)

@@ -33,11 +33,6 @@ WORDS = 200  # characters
 InFlight = Callable[[str], Flight | None]
 
 
-def unknown(attempt: str) -> Flight | None:
-    """What a gateway says that tells nothing of its requests."""
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class News:
     """What an agent does now, by the clock of the wall; and what is to be done about it."""
@@ -240,9 +235,8 @@ def _changed(path: Path) -> int | None:
 class Watch:
     """Looks at all agents that are followed, beside the loop, for as long as there are any."""
 
-    def __init__(self, house: House, in_flight: InFlight = unknown) -> None:
+    def __init__(self, house: House) -> None:
         self._house = house
-        self._in_flight = in_flight
         self._watched: dict[str, Watched] = {}
         self._task: asyncio.Task[None] | None = None
         self._problem = ""
@@ -273,7 +267,7 @@ class Watch:
         """One look at everybody. A machine that cannot tell now is no reason to think anything of anybody."""
         everybody = list(self._watched.values())
         try:
-            seen = await aside(_see, everybody, self._in_flight)
+            seen = await aside(_see, everybody, self._house.in_flight)
         except (OSError, Unavailable) as problem:
             if str(problem) != self._problem:
                 self._problem = str(problem)

@@ -2,7 +2,8 @@
 
 Standard library only; it runs as `python -I -S agent.py`. It reads its prompt on standard input and its stream has the
 shape of Claude Code's. Words in the task choose what it does: `function` makes it write Python instead of text,
-`nothing` makes it touch nothing, `fail` makes it report an error. It pauses after each line of its stream for
+`nothing` makes it touch nothing, `fail` makes it report an error, `prompt` makes it run a program that waits for a key
+at a terminal which nobody sees. It pauses after each line of its stream for
 $FLEET_DEMONSTRATION_PAUSE seconds, so that there is something to watch.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -35,6 +37,9 @@ def main() -> int:
     if asks_for("fail", words):
         return end("The script was asked to fail, and did.", failed=True)
     keep_notes(words, "begun")
+    if asks_for("prompt", words):
+        use("Bash", {"command": "an installer"}, wait_at_a_prompt)
+        return end("Nobody pressed a key.", failed=True)
     if not asks_for("nothing", words) and not work(words):
         return end("The script could not do its edit.", failed=True)
     keep_notes(words, "done")
@@ -71,6 +76,21 @@ def edit(words: str) -> tuple[str, str]:
     if asks_for("function", words):
         return f"{name}.py", f"def {name}() -> str:\n    return {title(words)!r}\n"
     return f"{name}.txt", f"{title(words)}\n"
+
+
+def wait_at_a_prompt() -> str:
+    """A child asks at a terminal of its own; it waits there for an hour at the most."""
+    _, told = os.openpty()  # the other end stays open, and nobody reads it
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        terminal = os.open(os.ttyname(told), os.O_RDWR)
+        os.write(terminal, b"Ok to proceed? (y) ")
+        signal.alarm(3600)
+        os.read(terminal, 1)
+        os._exit(0)
+    os.waitpid(child, 0)
+    return "nobody answered"
 
 
 def append(path: str, text: str) -> str:

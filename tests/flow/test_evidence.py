@@ -1,0 +1,137 @@
+"""What is believed, through the real program: honest agents and liars in one night, in worktrees and clones."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from standins.coders.scratch import Record, Scratch, scratch
+
+CHECK = """\
+#!/bin/sh
+test ! -e secret.log || { echo "an ignored file is here"; exit 9; }
+test -e lib/tool || { echo "lib is not here"; exit 8; }
+for one in tests/test_*.sh; do sh "$one" || { echo "$one failed"; exit 1; }; done
+echo "1 passed, 0 failed in 0.1s"
+"""
+AGENTS = {
+    "honest": "echo fixed >app.txt; git add app.txt; git commit -qm work; echo more >notes.txt",
+    "adds a test": "echo fixed >app.txt; echo 'grep -q fixed app.txt' >tests/test_more.sh",
+    "edits the check": "printf '#!/bin/sh\\nexit 0\\n' >check.sh; echo broken >>app.txt",
+    "adds a skip": "{ echo 'exit 0'; cat tests/test_app.sh; } >t; mv t tests/test_app.sh; echo broken >app.txt",
+    "deletes the test": "rm -f tests/test_app.sh; git commit -qam 'all green' --allow-empty",
+    "hides its work": "echo fixed >secret.log",
+    "commits nothing": "git commit -q --allow-empty -m 'All tests pass'",
+    "writes notes": 'echo all done >"$FLEET_ARTIFACT_DIR/KNOWLEDGE.md"',
+}
+UNCHECKED, RESEARCHED = "is not checked", "looks something up"
+
+
+@dataclass
+class Night:
+    home: Scratch
+    repo: Path
+    rows: dict[str, Record]
+
+    def receipt(self, name: str) -> Record:
+        return self.home.receipt(self.rows[name]["id"])
+
+    def git(self, *args: str) -> str:
+        return subprocess.run(["git", *args], cwd=self.repo, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
+    with scratch(tmp_path_factory.mktemp("night")) as home:
+        (home.user / ".gitconfig").write_text("[user]\n\tname = n\n\temail = n@example.invalid\n")
+        repo, other = _project(home), home.place("other", git=True)
+        coders = {name: f"c{n}" for n, name in enumerate(AGENTS)}
+        home.settle(
+            "max_concurrent=2", "backoff=0s", "limits.attempts=2",
+            coders={coders[name]: {"argv": ["/bin/sh", "-c", f"cat >prompt.log\n{do}"]} for name, do in AGENTS.items()},
+        )  # fmt: skip
+        tasks: dict[str, tuple[object, ...]] = {
+            name: ("--cwd", repo, "--coder", coder, "--place", "clone" if name.startswith("adds") else "worktree")
+            for name, coder in coders.items()
+        }
+        tasks[UNCHECKED] = ("--cwd", other, "--coder", coders["honest"])
+        tasks[RESEARCHED] = ("--cwd", other, "--coder", coders["writes notes"], "--kind", "research")
+        ids = home.add_all(tasks)
+        home.drain()
+        rows = home.tasks()
+        yield Night(home, repo, {name: rows[task] for name, task in ids.items()})
+
+
+def _project(home: Scratch) -> Path:
+    """A project whose check needs something that git ignores, and must not see anything else that it ignores."""
+    repo = home.place("repo", git=True)
+    files = {
+        "check.sh": CHECK, "app.txt": "broken\n", "tests/test_app.sh": "grep -q fixed app.txt\n", "lib/tool": "x",
+        ".gitignore": "*.log\nlib/\n", "secret.log": "x",
+        "fleet.yaml": "project: {name: p}\nchecks:\n  - {run: ./check.sh, name: all, needs: [lib]}\n",
+    }  # fmt: skip
+    for path, content in files.items():
+        (repo / path).parent.mkdir(exist_ok=True)
+        (repo / path).write_text(content)
+    (repo / "check.sh").chmod(0o755)
+    who = ("-c", "user.name=n", "-c", "user.email=n@example.invalid")
+    for words in (("add", "-A"), (*who, "commit", "-qm", "app")):
+        subprocess.run(["git", *words], cwd=repo, check=True)
+    return repo
+
+
+def test_honest_work_is_verified_in_a_clean_checkout_and_lands_as_one_commit(night: Night) -> None:
+    row, receipt = night.rows["honest"], night.receipt("honest")
+    assert (row["state"], row["attempts"], row["proof"]) == ("done", 1, "verified"), row["cause"]
+    (check,) = receipt["checks"]
+    assert (check["passed"], check["name"], check["counts"]) == (True, "all", {"passed": 1, "failed": 0})
+    assert check["where"] == "a clean checkout of what it left"
+    assert check["source"].startswith("fleet.yaml at ")
+    assert len(check["sha256"]) == 64
+    landing = night.git("rev-parse", f"refs/fleet/attempts/{row['id']}.1")
+    assert (receipt["result"]["landing"], receipt["verdict"]) == (landing, "verified")
+    assert night.git("rev-parse", f"{landing}^{{tree}}") == receipt["result"]["tree"]
+    assert night.git("diff", "--name-status", "main", landing).split() == ["M", "app.txt", "A", "notes.txt"]
+    assert list((night.home.home / "checkouts").iterdir()) == []
+
+
+def test_a_new_test_is_welcome_and_the_check_passes_without_it_too(night: Night) -> None:
+    row = night.rows["adds a test"]
+    assert (row["state"], row["proof"]) == ("done", "verified"), row["cause"]
+    ways = [one["where"] for one in night.receipt("adds a test")["checks"]]
+    assert ways == ["a clean checkout of what it left", "the same, with the checks' own files as they were"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("edits the check", "check.sh is part of the checks, which is protected"),
+        ("adds a skip", "the check all failed with its own files as they were before: exit 1"),
+        ("deletes the test", "tests/test_app.sh is part of the checks, which is protected, and 1 more"),
+        ("hides its work", "the agent exited with 0 and changed nothing"),
+        ("commits nothing", "what it left is what it found"),
+        ("writes notes", "it left notes and no change"),
+    ],
+)
+def test_a_liar_is_refused_told_why_and_in_the_end_a_person_is_asked(night: Night, name: str, reason: str) -> None:
+    row = night.rows[name]
+    assert (row["state"], row["attempts"], row["proof"]) == ("refused", 2, "refused"), row["cause"]
+    assert row["cause"].startswith(reason)
+    assert row["cause"].endswith(f"a person decides: fleet show {row['id']}, fleet retry {row['id']}")
+    assert reason in (Path(row["cwd"]) / "prompt.log").read_text(), "the second attempt was told"
+    receipt = night.receipt(name)
+    assert receipt["verdict"] == "refused"
+    assert receipt["reason"].startswith(reason)
+
+
+def test_what_nothing_could_check_is_marked_wherever_it_is_shown(night: Night) -> None:
+    for name in (UNCHECKED, RESEARCHED):
+        row = night.rows[name]
+        assert (row["state"], row["proof"]) == ("done", "unverified"), row["cause"]
+        assert "done, unverified" in night.home.ok("show", row["id"]).out
+    assert night.home.ok("tasks", "--all").out.count("done, unverified") == 2
+    assert "fleet add --check" in night.receipt(UNCHECKED)["reason"]
