@@ -31,6 +31,7 @@ class House:
     coder: str | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     now: Callable[[], float] = time.time
+    also_hidden: tuple[Path, ...] = ()  # from checks, beside the home
 
     @property
     def runtime(self) -> Runtime:

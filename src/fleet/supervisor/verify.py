@@ -150,7 +150,10 @@ async def _run(house: House, attempt: Attempt, spec: CheckSpec, room: Room, dire
         dead_man=spec.timeout,
         supervisor_lock=house.home / LOCK,
         fence=Fence(
-            hidden=(house.home,), shown=(room.top, artifacts), read_only=(artifacts, *room.lenders), network=False
+            hidden=(house.home, *house.also_hidden),
+            shown=(room.top, artifacts),
+            read_only=(artifacts, *room.lenders),
+            network=False,
         ),
     )
     hold = await aside(keeper.hold, directory, start)
