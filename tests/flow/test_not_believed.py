@@ -61,9 +61,10 @@ def test_an_attempt_that_the_one_before_has_written_is_made_all_the_same(home: S
 
 def test_work_that_was_finished_with_a_full_context_counts(home: Scratch) -> None:
     used = {"input_tokens": 199_000, "output_tokens": 1}
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {}}
     said = [
         {"type": "system", "subtype": "init", "session_id": "s"},
-        {"type": "assistant", "message": {"content": [], "usage": used}, "session_id": "s"},
+        {"type": "assistant", "message": {"content": [call], "usage": used}, "session_id": "s"},
         {"type": "result", "is_error": False, "result": "done", "session_id": "s", "usage": used},
     ]
     lines = "".join(json.dumps(one) + "\n" for one in said)
