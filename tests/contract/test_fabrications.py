@@ -146,12 +146,14 @@ def test_a_naive_verifier_accepts_what_is_refused_here(tmp_path: Path, templates
     ways = [*pretending.WAYS, *pretending.WITH_MAKE]
     fooled = set()
     for number, way in enumerate(way for way in ways for _ in range(3)):
+        if way.__name__ in fooled or (number % 3 and way.__name__ not in FOOLED):
+            continue
         kinds = ["make"] if way in pretending.WITH_MAKE else ["shell"] if number % 3 else ["python"]
         work = bench(tmp_path, number, templates, Random(number), kinds)
         way(work)
         if work.late is not None:
             work.late()
         assert believes_the_exit_code(DONE, work)
-        if way.__name__ not in fooled and believes_the_place(DONE, work):
+        if believes_the_place(DONE, work):
             fooled.add(way.__name__)
     assert fooled >= FOOLED, "each of these is seen to pass where only the check is believed"
