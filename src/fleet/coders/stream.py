@@ -25,7 +25,7 @@ SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}\Z")
 
 def parse(line: bytes) -> Fields | None:
     """The line as a JSON object, or None. Bytes that are not UTF-8 inside it cost only themselves."""
-    if len(line) > LARGEST:
+    if len(line) > LARGEST or not line.lstrip().startswith(b"{"):
         return None
     try:
         value = json.loads(line.decode("utf-8", "replace"))

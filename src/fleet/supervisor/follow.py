@@ -92,8 +92,7 @@ class Follower:
     async def _digest(self, read: Reader, piece: list[tuple[bytes, int]], proof: Proof, before: Spent) -> None:
         """Take in some lines, and end an agent that has reached a limit with them."""
         house, was = self.house, self.attempt
-        self.attempt, events = await aside(_digest, house, was, read, piece, self.notes)
-        self.attempt = begun(self.attempt, events, proof, house.now())
+        self.attempt, events = await aside(_digest, house, was, read, piece, self.notes, proof)
         self.watched.hear(self.attempt, events, self.clock())
         if was.dispatched is None and self.attempt.dispatched is not None:
             self.attempt = replace(self.attempt, hindrance=None, seen="")
@@ -179,7 +178,7 @@ def reader(house: House, attempt: Attempt) -> Reader:
 
 
 def _digest(
-    house: House, attempt: Attempt, read: Reader, piece: list[tuple[bytes, int]], notes: Notes
+    house: House, attempt: Attempt, read: Reader, piece: list[tuple[bytes, int]], notes: Notes, proof: Proof
 ) -> tuple[Attempt, list[Event]]:
     """What some lines of output mean for the attempt, written down as events."""
     events = [(event, offset) for line, offset in piece if line for event in read(line)]
@@ -189,8 +188,8 @@ def _digest(
         heard = replace(heard, last_event=house.now())
     for event, _ in events:
         heard = fold(heard, event)
-    heard = estimated(house, heard)
     told = [event for event, _ in events]
+    heard = begun(estimated(house, heard), told, proof, house.now())
     hear(house, attempt, heard, told)
     return heard, told
 

@@ -21,6 +21,7 @@ from fleet.host import files
 from fleet.host.vitals import Vitals, vitals
 from fleet.supervisor.aside import aside
 from fleet.supervisor.house import House
+from fleet.supervisor.transcript import CHATTER
 
 OFTEN, SELDOM, SLOWER = 2.0, 5.0, 1.3  # seconds between two looks; longer each time while nothing changes
 SOONEST = 0.5
@@ -82,11 +83,11 @@ class Watched:
 
     # ---- what it says
 
-    def hear(self, attempt: Attempt, events: Iterable[Event], now: float) -> None:
+    def hear(self, attempt: Attempt, events: Sequence[Event], now: float) -> None:
         """Take in what it said. Half a line is a sign of life too, and no event."""
-        self._facts = replace(self._facts, heard=now)
-        for event in events:
-            self._facts = replace(self._facts, last=event.kind.value)
+        last = events[-1].kind.value if events else self._facts.last
+        self._facts = replace(self._facts, heard=now, last=last)
+        for event in (one for one in events if one.kind not in CHATTER):
             self._called(event, now)
             self._permitted(event, now)
             if event.window is not None and event.window.exhausted and event.window.resets is not None:
