@@ -121,7 +121,7 @@ def test_a_liar_is_refused_told_why_and_in_the_end_a_person_is_asked(night: Nigh
     row = night.rows[name]
     assert (row["state"], row["attempts"], row["proof"]) == ("refused", 2, "refused"), row["cause"]
     assert row["cause"].startswith(reason)
-    assert row["cause"].endswith(f"a person decides: fleet show {row['id']}, fleet retry {row['id']}")
+    assert row["cause"].endswith(f"a person decides: fleet show {row['id']}, then fleet retry or fleet accept")
     assert reason in (Path(row["cwd"]) / "prompt.log").read_text(), "the second attempt was told"
     receipt = night.receipt(name)
     assert receipt["verdict"] == "refused"
@@ -135,3 +135,26 @@ def test_what_nothing_could_check_is_marked_wherever_it_is_shown(night: Night) -
         assert "done, unverified" in night.home.ok("show", row["id"]).out
     assert night.home.ok("tasks", "--all").out.count("done, unverified") == 2
     assert "fleet add --check" in night.receipt(UNCHECKED)["reason"]
+
+
+def test_a_person_who_is_asked_can_accept_what_nothing_could_check_and_the_mark_stays(tmp_path: Path) -> None:
+    with scratch(tmp_path) as home:
+        _accepted_by_a_person(home)
+
+
+def _accepted_by_a_person(home: Scratch) -> None:
+    home.settle("coder=works", "unverified=ask", coders={"works": {"argv": ["/bin/sh", "-c", "echo x >work"]}})
+    task = home.add("work", cwd=home.place("p"))
+    too_early = home.fleet("accept", task)
+    assert (too_early.code, "has left no work that could be accepted" in too_early.err) == (1, True)
+    home.drain()
+    asked = home.task(task)
+    assert (asked["state"], asked["proof"]) == ("blocked", "unverified")
+    assert "fleet accept" in asked["cause"]
+    assert home.ok("accept", task).out == f"Closed {task}\n"
+    row = home.task(task)
+    assert (row["state"], row["proof"]) == ("done", "unverified")
+    assert "a person accepted what was unverified" in row["cause"]
+    assert "done, unverified" in home.ok("show", task).out
+    again = home.fleet("accept", task)
+    assert (again.code, "is closed already" in again.err) == (1, True)

@@ -205,7 +205,7 @@ def test_a_check_that_passes_is_run_by_fleet_in_the_tasks_directory(night: Night
 def test_a_check_that_fails_is_told_to_the_next_attempt_and_refused_at_the_end(night: Night) -> None:
     row = night.row("check fails")
     assert (row["state"], row["attempts"]) == ("refused", 2)
-    told = f"a person decides: fleet show {row['id']}, fleet retry {row['id']}"
+    told = f"a person decides: fleet show {row['id']}, then fleet retry or fleet accept"
     assert row["cause"] == f"the check failed: exit 4; gave up after 2 attempts; {told}"
     assert "was not accepted" not in night.told("check fails", "prompt", 1)
     second = night.told("check fails", "prompt", 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.core.proof import Change, ChangeKind
-from fleet.evidence.checks import Own, counts, own_files, read_commands
+from fleet.evidence.checks import Own, counts, is_cut_short, own_files, read_commands
 
 
 def edited(path: str, added: int = 1, removed: int = 1) -> Change:
@@ -141,3 +141,24 @@ def test_with_which_files_put_back_a_check_has_to_pass_too(
 )
 def test_what_a_runner_counted(output: str, found: dict[str, int]) -> None:
     assert counts(output) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "cut_short"),
+    [
+        ("pytest", "", True),
+        ("cd app && python3 -m pytest -q tests", "..", True),
+        ("python -m unittest", "collecting", True),
+        ("cargo test", "   Compiling app", True),
+        ("pytest -q", "2 passed in 0.01s", False),
+        ("pytest -qq", "..                   [100%]", False),
+        ("python -m unittest", "Ran 2 tests in 0.1s\n\nOK", False),
+        ("cargo build", "", False),
+        ("pytest >log", "", False),
+        ("pytest | tail -1", "", False),
+        ("make test", "", False),
+        ("./check.sh", "", False),
+    ],
+)
+def test_a_runner_that_was_ended_by_what_it_tests_says_nothing(command: str, output: str, cut_short: bool) -> None:
+    assert is_cut_short(command, output) is cut_short

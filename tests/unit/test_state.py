@@ -31,6 +31,7 @@ REFUSED, ACCEPTED = (
     ended(Verdict.REFUSED, "red; gave up"),
     ended(Verdict.ACCEPTED, "1 commit", Ending.FINISHED),
 )
+DECIDES = "a person decides: fleet show t1, then fleet retry or fleet accept"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,12 @@ REFUSED, ACCEPTED = (
         (replace(BLOCKED, notes="QUESTION: which?"), None, State.BLOCKED, "QUESTION: which?"),
         (BLOCKED, ended(Verdict.ASKED, "which?", Ending.QUESTION), State.BLOCKED, "asks: which?"),
         (BLOCKED, GAVE_UP, State.FAILED, "boom; gave up"),
-        (BLOCKED, REFUSED, State.REFUSED, "red; gave up; a person decides: fleet show t1, fleet retry t1"),
+        (
+            BLOCKED,
+            REFUSED,
+            State.REFUSED,
+            "red; gave up; a person decides: fleet show t1, then fleet retry or fleet accept",
+        ),
         (BLOCKED, AGAIN, State.BLOCKED, "set aside by hand"),
         (BLOCKED, replace(GAVE_UP, forgiven=True), State.BLOCKED, "set aside by hand"),
         (CLOSED, ACCEPTED, State.DONE, "1 commit"),

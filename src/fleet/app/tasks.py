@@ -85,8 +85,8 @@ class Row:
         """The state as people read it: what an agent at work does; and what nothing could check is never just done."""
         if self.life is not None and self.state is State.WORKING:
             return self.life.state.value
-        unverified = self.state is State.DONE and self.proof is Proof.UNVERIFIED
-        return f"{self.state}, {Proof.UNVERIFIED}" if unverified else self.state.value
+        unproven = self.state is State.DONE and self.proof in (Proof.UNVERIFIED, Proof.REFUSED)
+        return f"{self.state}, {self.proof}" if unproven else self.state.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +363,18 @@ def retry(desk: Desk, name: str) -> Task:
         raise FleetError(f"{task.id} is being worked on (attempt {last.number})", hint=f"fleet abort {task.id}")
     desk.ledger.forgive(task.id)
     desk.tracker.open(task.id)
+    wake(desk.home)
+    return desk.tracker.get(task.id)
+
+
+def accept(desk: Desk, name: str) -> Task:
+    """Close a task whose work fleet did not verify, because a person has looked at it. What fleet says of it stays."""
+    task = desk.tracker.get(task_id(name))
+    last = desk.ledger.last_of([task.id]).get(task.id)
+    if last is None or last.verdict is None or last.proof is None or task.status is Status.CLOSED:
+        why = "is closed already" if task.status is Status.CLOSED else "has left no work that could be accepted"
+        raise FleetError(f"{task.id} {why}", hint=f"fleet show {task.id}")
+    desk.tracker.close(task.id, f"a person accepted what was {last.proof}: {last.reason or last.cause}")
     wake(desk.home)
     return desk.tracker.get(task.id)
 

@@ -39,6 +39,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "block": ("fleet.cli.tasks", "Set a task aside, until `fleet retry` opens it again."),
         "abort": ("fleet.cli.tasks", "End a task's agent, with everything it started, and cancel the task."),
         "retry": ("fleet.cli.tasks", "Open a task again, with its failures forgotten."),
+        "accept": ("fleet.cli.tasks", "Close a task whose work was not verified, because you looked at it."),
         "pause": ("fleet.cli.gates", "Start no more tasks, of one coder or project or at all."),
         "resume": ("fleet.cli.gates", "Let what was paused start again."),
         "quota": ("fleet.cli.gates", "Show what providers allow, account by account."),

@@ -51,7 +51,7 @@ GOOD, BAD, MEH = "green", "red", "yellow"
 STATES = {
     "working": GOOD, "starting": GOOD, "done": GOOD, "blocked": MEH, "asks": MEH, "refused": BAD, "failed": BAD,
     "dead": BAD, "tool running": GOOD, "waiting for model": GOOD, "waiting for input": MEH, "rate limited": MEH,
-    "silent": MEH, "looping": MEH, "ended-but-alive": MEH,
+    "silent": MEH, "looping": MEH, "ended-but-alive": MEH, "done, unverified": MEH, "done, refused": MEH,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""add, tasks, ready, show, task, abort, retry."""
+"""add, tasks, ready, show, task, abort, retry, accept."""
 
 from __future__ import annotations
 
@@ -424,6 +424,17 @@ def retry(id: str, as_json: bool) -> None:
 
     opened = again(open_desk(), id)
     data({"id": opened.id, "state": "open"}) if as_json else click.echo(f"Opened {opened.id}")
+
+
+@click.command()
+@click.argument("id")
+@json_option
+def accept(id: str, as_json: bool) -> None:
+    """Close a task whose work was refused, or not verified, because you have looked at it. The mark stays."""
+    from fleet.app.tasks import accept as believe
+
+    done = believe(open_desk(), id)
+    data({"id": done.id, "state": "done", "reason": done.reason}) if as_json else click.echo(f"Closed {done.id}")
 
 
 @click.command()

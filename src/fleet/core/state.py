@@ -83,13 +83,14 @@ def _closed(task: Task, last: Attempt | None) -> Told:
 
 def _blocked(task: Task, last: Attempt | None) -> Told:
     if last is not None and not last.forgiven:
+        decides = f"a person decides: fleet show {task.id}, then fleet retry or fleet accept"
         if last.verdict is Verdict.REFUSED:
-            asked = f"a person decides: fleet show {task.id}, fleet retry {task.id}"
-            return Told(State.REFUSED, _join(last.cause, hindered(last), asked))
+            return Told(State.REFUSED, _join(last.cause, hindered(last), decides))
         if last.verdict is Verdict.FAILED:
             return Told(State.FAILED, _join(last.cause, hindered(last)))
         if last.verdict is Verdict.ASKED:
-            return Told(State.BLOCKED, f"asks: {last.cause}")
+            asks = f"{last.cause}; {decides}" if last.proof is not None else f"asks: {last.cause}"
+            return Told(State.BLOCKED, asks)
     return Told(State.BLOCKED, task.notes or "set aside by hand")
 
 

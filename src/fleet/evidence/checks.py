@@ -239,7 +239,20 @@ WORDS = {
     "pass": "passed", "fail": "failed", "cancelled": "failed", "PASS": "passed", "FAIL": "failed", "SKIP": "skipped",
     "expected failures": "skipped", "unexpected successes": "failed",
 }  # fmt: skip
+COUNTING, WHOLE = {"pytest", "unittest"}, "[100%]"
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def is_cut_short(command: str, output: str) -> bool:
+    """Whether a runner that always says how it went did not: what it was to test has ended it, and an exit of 0 says
+    nothing then. Of a command that sends its output elsewhere this is not known.
+    """
+    parts = list(_simple(command))
+    if not parts or re.search(r"[|<>\n`$]|--co\b|--collect", command) or counts(output) or WHOLE in output:
+        return False
+    program, *rest = parts[-1]
+    tool = _tool(program)
+    return bool({tool, _module(tool, rest)} & COUNTING) or (tool == "cargo" and rest[:1] == ["test"])
 
 
 def counts(output: str) -> dict[str, int]:

@@ -15,7 +15,7 @@ from fleet.core.proof import CheckSpec
 from fleet.core.text import clean
 from fleet.core.work import Attempt
 from fleet.evidence import checkout
-from fleet.evidence.checks import counts
+from fleet.evidence.checks import counts, is_cut_short
 from fleet.evidence.receipt import Check, Receipt, Result, load_receipt
 from fleet.host import files, repository
 from fleet.keeper import Cause
@@ -31,6 +31,7 @@ from fleet.supervisor.trees import demands_of, place_now
 
 CHECK_OUTPUT = 16 * 1024 * 1024
 PIECE = 1024 * 1024
+CUT_SHORT = "exit 0, and its runner did not say how many tests passed"
 TRIES = 3
 CLEAN, AS_THEY_WERE, IN_PLACE = (
     "a clean checkout of what it left", "the same, with the checks' own files as they were", "the place itself",
@@ -173,10 +174,12 @@ def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check
             digest.update(piece)
         tail += files.read_end(directory / name, TAIL) or b""
     text = tail.decode(errors="replace")
+    passed, cause = seen.cause == Cause.EXITED and seen.code == 0, seen.error or seen.cause.value
+    cut_short = passed and is_cut_short(said.command, text)
     return replace(
         said,
-        passed=seen.cause == Cause.EXITED and seen.code == 0,
-        cause=f"exit {seen.code}" if seen.cause == Cause.EXITED else (seen.error or seen.cause),
+        passed=passed and not cut_short,
+        cause=CUT_SHORT if cut_short else f"exit {seen.code}" if seen.cause == Cause.EXITED else cause,
         code=seen.code,
         seconds=seen.wall,
         tail=text[-TAIL:],
