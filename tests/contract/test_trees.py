@@ -465,3 +465,15 @@ def test_the_outcome_of_a_second_attempt_tells_its_own_part_from_the_whole(repo:
         result, all_of_it = outcome(trees, Began(first.head, second.tree, first.tree), stand, {}, {})
     assert [one.path for one in all_of_it] == ["a", "b"]
     assert result.uncommitted == ["b"]
+
+
+def test_a_tree_that_cannot_be_taken_any_more_lets_nobody_past_the_gates(repo: Path, tmp_path: Path) -> None:
+    """A gigabyte and more, as far as anybody can see: the file is one hole."""
+    at, first = place(repo, tmp_path, PlaceKind.WORKTREE)
+    with (at / "large").open("wb") as file:
+        file.truncate(1024**3 + 1)
+    again = replace(first, verdict=Verdict.RETRY)
+    with pytest.raises(FleetError, match="cannot be taken any more: more than 1024 MB"):
+        found_by(replace(again, id="t1.2", number=2, verdict=None), [again])
+    fresh = found_by(replace(first, began_tree=None, base_tree=None), [])
+    assert (fresh.began_tree, "more than 1024 MB" in fresh.untaken) == (None, True)

@@ -17,6 +17,7 @@ mkdir -p .github/workflows; echo on: push > .github/workflows/ci.yml
 {" ".join(GIT)} add -A; {" ".join(GIT)} commit -qm ci
 echo more > inside.txt; echo said; exec sleep 100000
 """
+ODD = """mkdir .github; echo on: push > ".github/$(printf '\\377').yml"; exec sleep 100000"""
 SAID = ".github/workflows/ci.yml is CI, which is protected"
 
 
@@ -24,8 +25,9 @@ SAID = ".github/workflows/ci.yml is CI, which is protected"
 def home(tmp_path: Path) -> Iterator[Scratch]:
     with scratch(tmp_path) as made:
         made.settle(
-            "coder=strays", "model=", "limits.attempts=1", coders={"strays": {"argv": ["/bin/sh", "-c", STRAYS]}}
-        )
+            "coder=strays", "model=", "limits.attempts=1",
+            coders={name: {"argv": ["/bin/sh", "-c", does]} for name, does in (("strays", STRAYS), ("odd", ODD))},
+        )  # fmt: skip
         yield made
 
 
@@ -47,6 +49,7 @@ def flagged(home: Scratch, task: str) -> list[tuple[str, str, str]]:
 def test_a_breach_is_flagged_while_the_agent_works_and_ends_it_only_where_that_is_wanted(home: Scratch) -> None:
     watched = home.add("watched", "--cwd", project(home, "watched", "scope: {deny: [keys/]}"), "--place", "inplace")
     ended = home.add("ended", "--cwd", project(home, "ended", "scope: {on_breach: end}"))
+    odd = home.add("odd", "--cwd", project(home, "odd", "scope: {on_breach: end}"), "--coder", "odd")
     supervisor = home.run()
     breach = (".github/workflows/ci.yml", "protected", SAID)
     assert until(lambda: flagged(home, watched)) == [breach], "and neither what it may touch nor what was there before"
@@ -55,6 +58,7 @@ def test_a_breach_is_flagged_while_the_agent_works_and_ends_it_only_where_that_i
     assert row["cause"] == f"outside its scope: {SAID}"
     assert supervisor.hear("settled", task=ended)["ending"] == "out of scope"
     assert flagged(home, ended) == [breach]
+    assert supervisor.hear("settled", task=odd)["ending"] == "out of scope", "whatever the file is called"
     row = home.task(ended)
     assert (row["state"], row["cause"]) == ("failed", f"{SAID}; gave up after 1 attempt")
     assert home.task(watched)["state"] == "working", "a flag ends nobody"

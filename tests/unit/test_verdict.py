@@ -220,3 +220,9 @@ def test_what_the_evidence_says_of_the_work(facts: Facts, proof: Proof, verdict:
 @pytest.mark.parametrize("process", [Process("exited", code=1), Process("timed out"), Process("lost")])
 def test_of_an_attempt_that_did_not_come_to_its_own_end_the_evidence_says_nothing(process: Process) -> None:
     assert judge(Facts(process, TREE, (PASSED,))).proof is None
+
+
+def test_what_nobody_could_look_at_is_not_verified_by_its_checks() -> None:
+    judged = judge(Facts(EXITED, replace(WORK, unseen="it works in no git repository"), (PASSED,)))
+    assert (judged.verdict, judged.proof) == (Verdict.ACCEPTED, Proof.UNVERIFIED)
+    assert judged.reason == "it works in no git repository"

@@ -279,6 +279,7 @@ class Attempt:
     leaving: bool = False  # a person has ended it, and its place is being removed
     batch: str = ""  # started together with others of this name
     demands: Demands | None = None  # what is asked of its result, as it stood before the agent ran
+    untaken: str = ""  # why no tree of what it found could be taken, in a repository
     began_tree: str | None = None  # the git tree that it found, with what was not committed
     base_tree: str | None = None  # the one that its result is compared with: what the first attempt in this place found
     proof: Proof | None = None  # what the evidence says of its work

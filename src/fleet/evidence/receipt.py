@@ -46,6 +46,7 @@ class Result:
     totals: dict[str, int] = field(default_factory=dict)  # of all changes, however many of them are listed
     check_files: list[str] = field(default_factory=list)  # of the checks' own files, those that differ and may
     problem: str | None = None  # why no tree could be taken of what it left
+    unseen: str | None = None  # why nobody could look at its gates, whatever its checks say
 
     @property
     def effect(self) -> bool | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fleet import keeper, places
 from fleet.core import FleetError
+from fleet.core.proof import Scope
 from fleet.core.text import clean
 from fleet.core.work import Attempt, Ending, PlaceKind
 from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, load_receipt, load_snapshot, save
@@ -40,8 +41,16 @@ def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
     before = replace(seen, head=_began_at(attempt))  # the ledger's word, since an agent can write to the directory
     cwd, artifacts = Path(attempt.cwd), house.artifacts(attempt.task)
     if attempt.began_tree is None:
-        return replace(examine(cwd, before, look(cwd, artifacts)), shared=neighbours)
+        return replace(examine(cwd, before, look(cwd, artifacts)), shared=neighbours, unseen=_unseen(attempt))
     return replace(left_by(attempt, before.artifacts, walk(artifacts)), shared=neighbours)
+
+
+def _unseen(attempt: Attempt) -> str | None:
+    """Why what was asked of the result cannot be looked at, of an attempt without a tree."""
+    if attempt.untaken:
+        return f"no tree could be taken of what it found: {attempt.untaken}"
+    asked = attempt.demands.scope if attempt.demands else Scope()
+    return "it works in no git repository, so its scope is not known to be kept" if asked != Scope() else None
 
 
 def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
-from fleet.core import FleetError
 from fleet.core.proof import Breach, Change, ChangeKind, Demands, OnBreach, Scope
 from fleet.core.scope import breaches
+from fleet.core.text import sayable
 from fleet.core.work import Attempt, Ending
 from fleet.evidence.checks import own_files
 from fleet.evidence.receipt import load_snapshot
@@ -95,6 +94,7 @@ class _Watched:
     changed: float | None = None
     due: float = 0.0
     pause: float = SOONEST
+    problem: str = ""
 
 
 class ScopeWatch:
@@ -139,9 +139,7 @@ class ScopeWatch:
         clock = asyncio.get_running_loop().time
         while self._watched:
             ready = [one for one in self._watched.values() if self._is_due(one, clock())]
-            spent = 0.0
-            with suppress(OSError, FleetError):  # a machine that cannot look now looks later
-                spent = await aside(self._look, ready) if ready else 0.0
+            spent = await aside(self._look, ready) if ready else 0.0
             now = clock()
             for one in ready:
                 one.due = now + one.pause
@@ -157,9 +155,19 @@ class ScopeWatch:
         began = machine.spent()
         for one in ready:
             attempt = self._current(one.attempt)
-            if attempt is not None:
-                self._look_at(one, attempt)
+            try:
+                if attempt is not None:
+                    self._look_at(one, attempt)
+            except Exception as problem:  # of one agent's making, and all others are to be watched on
+                self._unseen(one, str(problem))
         return machine.spent() - began
+
+    def _unseen(self, one: _Watched, why: str) -> None:
+        """Say once that an agent cannot be watched now; it is looked at again all the same."""
+        if why != one.problem:
+            one.problem = why
+            task = one.attempt.rpartition(".")[0]
+            self._house.log.say("scope not watched", task=task, level="warning", attempt=one.attempt, text=why)
 
     def _look_at(self, one: _Watched, attempt: Attempt) -> None:
         one.heard = attempt.events
@@ -171,19 +179,20 @@ class ScopeWatch:
         if seen != one.seen:
             one.seen, one.changed = seen, self._house.now()
         demands = attempt.demands or Demands()
-        fresh = [breach for breach in worth_saying(changes, demands) if breach.reason not in one.reasons]
+        fresh = [breach for breach in worth_saying(changes, demands) if sayable(breach.reason) not in one.reasons]
         if fresh and len(one.reasons) < MOST:
             self._flag(one, attempt, fresh[: MOST - len(one.reasons)], demands.scope)
 
     def _flag(self, one: _Watched, attempt: Attempt, fresh: list[Breach], scope: Scope) -> None:
         """Say what is new. That an agent is to be ended is written down before it is: after a crash it is known."""
+        fresh = [replace(breach, reason=sayable(breach.reason)) for breach in fresh]
         one.reasons += [breach.reason for breach in fresh]
         ends = scope.on_breach is OnBreach.END
         written = msgspec.json.encode(Flagged(tuple(one.reasons), ends))
         files.write(one.directory / FILE, written, files.PRIVATE)
-        for breach in fresh:
-            note(self._house, attempt, "scope_breach", path=breach.path, rule=breach.rule, text=breach.reason)
-            facts = {"attempt": attempt.id, "text": breach.reason, "ended": ends}
-            self._house.log.say("outside its scope", task=attempt.task, level="warning", **facts)
         if ends:
             one.end()
+        for breach in fresh:
+            note(self._house, attempt, "scope_breach", path=sayable(breach.path), rule=breach.rule, text=breach.reason)
+            facts = {"attempt": attempt.id, "text": breach.reason, "ended": ends}
+            self._house.log.say("outside its scope", task=attempt.task, level="warning", **facts)

@@ -29,7 +29,9 @@ def place_now(attempt: Attempt) -> Place:
 
 
 def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
-    """The attempt with the tree that it finds. Outside a repository, or where none can be made, there is none."""
+    """The attempt with the tree that it finds; outside a repository there is none. One that could be taken before, and
+    cannot be any more, is an earlier agent's doing; otherwise nothing can be verified here, and why is kept.
+    """
     place = place_now(attempt)
     ground = places.ground(place)
     if ground is None:
@@ -41,8 +43,11 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
                 _keep(place, ground, trees.commit_of(stand, f"What {attempt.id} found"), f"{FOUND}{attempt.id}")
     except Unavailable:
         raise
-    except FleetError:
-        return attempt
+    except FleetError as problem:
+        said = clean(problem.message, LONGEST)
+        if _base(attempt, earlier) is not None:
+            raise FleetError(f"what stands in its place cannot be taken any more: {said}", hint=problem.hint) from None
+        return replace(attempt, untaken=said)
     return replace(attempt, began_at=stand.head, began_tree=stand.tree, base_tree=_base(attempt, earlier) or stand.tree)
 
 

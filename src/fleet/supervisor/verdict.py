@@ -99,6 +99,8 @@ def prove(facts: Facts) -> tuple[Proof, str]:
     against = _against(facts)
     if against is not None:
         return Proof.REFUSED, against
+    if facts.result is not None and facts.result.unseen is not None:
+        return Proof.UNVERIFIED, facts.result.unseen
     if not facts.checks:
         return Proof.UNVERIFIED, UNCHECKED
     return Proof.VERIFIED, f"{_several(len(facts.checks), 'check')} passed"
