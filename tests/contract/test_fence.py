@@ -159,8 +159,10 @@ def test_a_link_that_an_agent_planted_shows_nothing_more(yard: Yard) -> None:
 def test_what_is_to_be_read_only_is(yard: Yard) -> None:
     tools = yard.root / "tools"
     tools.mkdir()
-    _, said = yard.run("touch tools/x; touch x && echo done", Fence(read_only=(tools,)))
+    (yard.root / "dangling").symlink_to("/nowhere")
+    ended, said = yard.run("touch tools/x; touch x && echo done", Fence(read_only=(tools, yard.root / "dangling")))
 
+    assert ended.fenced is True, "what is not there opens no fence"
     assert "Read-only" in said
     assert "done" in said
     assert not (tools / "x").exists()

@@ -434,7 +434,8 @@ def test_files_are_put_back_as_they_were_and_what_is_lent_replaces_nothing(repo:
     assert (at / "one.txt").read_text() == "1\n"
     assert (at / "sub/two.txt").exists()
     assert {path.name for path in at.iterdir()} == {"one.txt", "sub", "kept", ".gitignore"}
-    assert checkout.lend(at, repo, ["lib", "kept", "missing", "../x", "/etc"]) == [repo / "lib"]
+    (repo / "dangling").symlink_to("/nowhere")
+    assert checkout.lend(at, repo, ["lib", "kept", "missing", "dangling", "../x", "/etc"]) == [repo / "lib"]
     assert ((at / "lib/x").read_text(), (at / "kept").is_symlink()) == ("x", False)
 
 

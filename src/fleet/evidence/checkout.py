@@ -65,7 +65,7 @@ def lend(at: Path, project: Path, paths: Sequence[str]) -> list[Path]:
     for path in paths:
         steps = PurePosixPath(path).parts
         source, target = project.joinpath(*steps), at.joinpath(*steps)
-        if not steps or ".." in steps or PurePosixPath(path).is_absolute() or not os.path.lexists(source):
+        if not steps or ".." in steps or PurePosixPath(path).is_absolute() or not source.exists():
             continue
         inner(at, PurePosixPath(*steps[:-1]))
         if not os.path.lexists(target):

@@ -814,7 +814,7 @@ def enclose(fence: FenceSpec) -> None:
         enter(NEW_USERS | NEW_MOUNTS | (0 if fence["network"] else NEW_NETWORK))
         mount(b"none", b"/", FOLLOWS | ALL_BELOW)  # what others mount comes in; nothing of ours goes out
         cover(fence["hidden"], fence["shown"], fence["label"])
-        for path in fence["read_only"]:
+        for path in filter(os.path.exists, fence["read_only"]):  # what is not there needs no protection
             protect(os.path.realpath(path))
         if not fence["network"]:
             raise_loopback()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,6 +42,26 @@ def fence(house: House, attempt: Attempt, given: Mapping[str, str], marks: Mappi
         shown=tuple(shown),
         read_only=tuple(path for path in (home, home / PROGRAMS) if path.is_dir()),
         required=house.runtime.fence is FenceMode.REQUIRE,
+        label=keeper.label(marks),
+    )
+
+
+def check_fence(
+    house: House, attempt: Attempt, top: Path, lent: Sequence[Path], marks: Mapping[str, str]
+) -> keeper.Fence | None:
+    """The fence of a check, which runs the agent's own code: it has no network, and sees nothing of the home but the
+    checkout. Where its agent could be fenced, so can it be: a fence that fails is not done without.
+    """
+    if house.runtime.fence is FenceMode.OFF:
+        return None
+    ended = keeper.Hold(house.attempt_directory(attempt)).exit
+    held = ended is not None and ended.fenced is True
+    return keeper.Fence(
+        hidden=(house.home, *house.also_hidden, *_terminals()),
+        shown=(top,),
+        read_only=tuple(lent),
+        network=False,
+        required=held or house.runtime.fence is FenceMode.REQUIRE,
         label=keeper.label(marks),
     )
 
