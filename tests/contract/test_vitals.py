@@ -60,7 +60,7 @@ def test_who_writes_is_seen_by_its_bytes() -> None:
 
 def test_who_sleeps_is_seen_to_do_nothing() -> None:
     with tree("sleep", "1000") as pid:
-        until(lambda: of(pid).processes == 1)
+        until(lambda: of(pid).processes == 1 and of(pid) == of(pid))  # it is no more the shell that starts it
         first, second = of(pid), of(pid)
         assert (first.cpu, first.io, first.reader) == (second.cpu, second.io, None)
 

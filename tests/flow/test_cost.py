@@ -227,7 +227,9 @@ def test_an_agent_that_can_be_told_is_given_what_is_left_of_the_day(tmp_path: Pa
     with scratch(tmp_path) as home:
         program = home.place("bin") / "claude"
         result = json.dumps({"type": "result", "subtype": "success", "is_error": False, "total_cost_usd": 1.25})
-        program.write_text(f"#!/bin/sh\ncat >/dev/null\necho \"$@\" >options\necho '{result}'\n")
+        use = {"type": "tool_use", "id": "1", "name": "Write", "input": {}}
+        acts = json.dumps({"type": "assistant", "message": {"content": [use]}})
+        program.write_text(f"#!/bin/sh\ncat >/dev/null\necho \"$@\" >options\necho '{acts}'\necho '{result}'\n")
         program.chmod(0o755)
         home.env["PATH"] = f"{program.parent}:{home.env['PATH']}"
         home.settle("coder=claude", "model=", "max_concurrent=1", "backoff=0s", 'budget.day="4 USD"')

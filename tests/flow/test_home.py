@@ -321,7 +321,7 @@ def test_validate_reports_every_problem_as_data(run: Run, home: Path) -> None:
 def test_edit_replaces_the_file_only_with_a_valid_one(run: Run, home: Path) -> None:
     good = run("config", "edit", env={"EDITOR": "sed -i 's/^#max_concurrent.*/max_concurrent = 7/'"})
     assert good.code == 0, good.err
-    assert settings(home) == {"max_concurrent": 7, "limits": {}, "concurrent": NOBODY}
+    assert settings(home) == {"max_concurrent": 7, "limits": {}, "budget": {}, "liveness": {}, "concurrent": NOBODY}
     before = (home / "runtime.toml").read_bytes()
     bad = run("config", "edit", env={"EDITOR": "sed -i 's/^max_concurrent.*/max_concurrent = -7/'"})
     assert bad.code == 2

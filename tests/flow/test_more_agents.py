@@ -86,7 +86,7 @@ def git(place: Path, *args: str) -> str:
 @each
 def test_an_agent_finishes_its_task_and_its_events_are_kept(worked: Worked, coder: str) -> None:
     row = worked.at.task(worked.ids[coder])
-    assert (row["state"], row["cause"], row["attempts"]) == ("done", "1 commit, 1 file changed", 2)
+    assert (row["state"], row["cause"], row["attempts"]) == ("done", "1 commit, 2 files changed", 2)
     assert (row["coder"], row["model"], row["cost"]) == (coder, MORE_MODELS[coder], None)
     for number, attempt in enumerate(worked.attempts(coder), 1):
         events = worked.events(coder, number)

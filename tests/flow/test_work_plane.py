@@ -260,7 +260,7 @@ def test_an_agent_gets_an_allow_list_and_what_fleet_and_its_user_tell_it(night: 
         "FLEET_NONCE": night.home.shown(task)["history"][0]["nonce"],
     }
     assert given.keys() - ours.keys() == {
-        "PATH", "HOME", "LANG", "TERM", "NO_COLOR", "GIVEN", "MY_API_KEY", "PWD",
+        "PATH", "HOME", "LANG", "TERM", "NO_COLOR", "GIVEN", "MY_API_KEY", "PWD", "ANTHROPIC_CUSTOM_HEADERS",
     }, "PWD is the shell's own"  # fmt: skip
     assert (given["GIVEN"], given["MY_API_KEY"], given["HOME"]) == ("by the user", "passed on", str(night.home.user))
 
@@ -356,7 +356,7 @@ def test_what_a_task_left_can_be_read(night: Night) -> None:
     events = [json.loads(line) for line in night.home.ok("task", task, "events").out.splitlines()]
     assert [one["id"] for one in events] == list(range(1, len(events) + 1))
     kinds = [one["kind"] for one in events if one["kind"] != "life_changed"]
-    assert kinds == ["session_started", "settled", "session_started", "result", "settled"]
+    assert kinds == ["session_started", "settled", "session_started", "tool_called", "result", "settled"]
     log = [json.loads(line) for line in night.home.ok("task", task, "log").out.splitlines()]
     first, second = ["claimed", "agent started", "settled"], ["claimed", "agent started", "turn began", "settled"]
     assert [one["event"] for one in log] == [*first, *second]

@@ -89,6 +89,9 @@ def demo(coder: str, see: Callable[[list[Row]], None]) -> Shown:
                 waited += LOOK_EVERY
                 found = rows(desk, everything=True)
                 see(found)
+            if not _is_over(found):  # a supervisor that has nothing more to do ends while we look
+                found = rows(desk, everything=True)
+                see(found)
         log = _git(repository, "log", "--format=%h %an: %s", "HEAD").splitlines()
         lie = next((row.cause for row in found if row.title == LIAR), "")
         stuck = next((row.life.why for row in found if row.title == STUCK and row.life is not None), "")
