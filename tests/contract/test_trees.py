@@ -17,7 +17,7 @@ from fleet.core.work import Attempt, PlaceKind, Verdict
 from fleet.evidence import checkout
 from fleet.evidence.outcome import Began, outcome
 from fleet.evidence.tree import LARGEST, NotTaken, Stand, look_into
-from fleet.host import git
+from fleet.host import git, repository
 from fleet.supervisor.trees import found_by, left_by
 
 NEW = Attempt("t1.1", "t1", 1, "c", "m", "/", "me", 1.0)
@@ -389,6 +389,130 @@ def test_many_changes_are_judged_all_and_listed_in_part(repo: Path) -> None:
     result = left_by(attempt, {}, {})
     assert (len(result.changes), result.totals["files"], result.totals["added"]) == (200, 301, 301)
     assert [(one.path, one.rule) for one in result.breaches] == [("zzz", "deny")]
+
+
+# ---- what git changes on the way in
+
+
+FILTERED = Demands(scope=Scope(allow=("one.txt",)))
+
+
+def with_filter(repo: Path) -> None:
+    """A repository in which git writes `.dat` files in capitals, as others encrypt them or keep them elsewhere."""
+    run(repo, "config", "filter.up.clean", "tr a-z A-Z")
+    run(repo, "config", "filter.up.smudge", "tr A-Z a-z")
+    (repo / ".gitattributes").write_text("*.dat filter=up\n")
+    (repo / "x.dat").write_text("old word\n")
+    commit(repo)
+
+
+def make_racy(at: Path, racy: bool = True) -> None:
+    """As if the index were no newer than its files: git then compares every byte. Or as if it were much newer."""
+    index = Path(run(at, "rev-parse", "--absolute-git-dir")) / "index"
+    when = 10**9 if racy else int(repository.now() + 3600) * 10**9
+    os.utime(index, ns=(when, when))
+
+
+@pytest.mark.parametrize("racy", [True, False])
+@pytest.mark.parametrize("kind", [PlaceKind.WORKTREE, PlaceKind.INPLACE])
+def test_what_a_filter_made_and_the_agent_committed_lands_as_it_was_committed(
+    kind: PlaceKind, racy: bool, repo: Path, tmp_path: Path
+) -> None:
+    with_filter(repo)
+    at, attempt = place(repo, tmp_path, kind)
+    (at / "y.dat").write_text("secret word\n")
+    head = commit(at)
+    make_racy(at, racy)
+    result = left_by(attempt, {}, {})
+    assert (result.landing, result.uncommitted, result.left_out) == (head, [], [])
+    assert run(repo, "cat-file", "blob", f"{result.landing}:y.dat") == "SECRET WORD"
+
+
+@pytest.mark.parametrize("racy", ["before", "after", "both"])
+def test_a_filtered_file_that_nobody_touched_is_not_changed(racy: str, repo: Path) -> None:
+    with_filter(repo)
+    make_racy(repo, racy != "after")
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=FILTERED), [])
+    (repo / "one.txt").write_text("work\n")
+    make_racy(repo, racy != "before")
+    result = left_by(attempt, {}, {})
+    assert ([one.path for one in result.changes], result.breaches, result.left_out) == (["one.txt"], [], [])
+
+
+def test_a_filtered_file_that_is_not_committed_stays_out_and_is_told_and_its_bytes_are_in_no_object(repo: Path) -> None:
+    with_filter(repo)
+    (repo / "mine.dat").write_text("not committed before\n")
+    run(repo, "checkout", "-q", "-b", "other")
+    (repo / "x.dat").write_text("theirs\n")
+    run(repo, "commit", "-qam", "theirs")
+    run(repo, "checkout", "-q", "main")
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING, started=repository.now()), [])
+    (repo / "x.dat").write_text("ours\n")
+    (repo / "new.dat").write_text("a secret\n")
+    result = left_by(attempt, {}, {})
+    assert (result.landing, result.left_out) == (None, ["new.dat", "x.dat"])
+    assert result.problem == (
+        "new.dat, x.dat: git passes such files through a filter (up), which fleet does not run; "
+        "the agent has to commit them itself"
+    )
+    (repo / "one.txt").write_text("work\n")
+    result = left_by(attempt, {}, {})
+    assert (result.problem, result.left_out) == (None, ["new.dat", "x.dat"])
+    assert [one.path for one in result.changes] == ["one.txt"]
+    assert run(repo, "cat-file", "blob", f"{result.landing}:x.dat") == "OLD WORD"
+    for secret in ("new.dat", "mine.dat", "x.dat"):
+        raw = run(repo, "hash-object", "--no-filters", secret)
+        assert subprocess.run(["git", "cat-file", "-e", raw], cwd=repo, capture_output=True, check=False).returncode
+    run(repo, "commit", "-qam", "ours")
+    with pytest.raises(subprocess.CalledProcessError):
+        run(repo, "merge", "-q", "other")
+    result = left_by(attempt, {}, {})
+    assert run(repo, "cat-file", "blob", f"{result.tree}:x.dat") == "OURS", "of a merge that is not ended, our side"
+    (repo / "x.dat").unlink()
+    assert [one.path for one in left_by(attempt, {}, {}).changes if one.change is ChangeKind.DELETED] == ["x.dat"]
+
+
+@pytest.mark.parametrize("set_by", ["config", "attributes"])
+@pytest.mark.parametrize("kind", [PlaceKind.WORKTREE, PlaceKind.INPLACE])
+def test_line_ends_land_as_git_would_have_committed_them(
+    kind: PlaceKind, set_by: str, repo: Path, tmp_path: Path
+) -> None:
+    if set_by == "config":
+        run(repo, "config", "core.autocrlf", "true")
+    else:
+        (repo / ".gitattributes").write_text("*.txt text=auto eol=crlf\n")
+        commit(repo)
+    for path in ("one.txt", "sub/two.txt"):
+        (repo / path).unlink()
+    run(repo, "checkout", "-q", ".")
+    make_racy(repo)
+    at, attempt = place(repo, tmp_path, kind)
+    make_racy(at)
+    assert (at / "sub/two.txt").read_bytes().startswith(b"0\r\n1\r\n")
+    (at / "one.txt").write_bytes(b"1\r\n2\r\n")
+    (at / "new.txt").write_bytes(b"new\r\n")
+    (at / "bytes.txt").write_bytes(b"\0\r\n")
+    result = left_by(attempt, {}, {})
+    assert [(one.path, one.added, one.removed) for one in result.changes] == [
+        ("bytes.txt", None, None), ("new.txt", 1, 0), ("one.txt", 1, 0),
+    ]  # fmt: skip
+    made = (repo / ".git", result.tree or "", tmp_path / "c")
+    checkout.check_out(*made)
+    assert [(tmp_path / "c" / name).read_bytes() for name in ("one.txt", "new.txt", "bytes.txt")] == [
+        b"1\n2\n", b"new\n", b"\0\r\n",
+    ]  # fmt: skip
+
+
+def test_attributes_of_the_agents_own_hide_no_work(repo: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
+    (repo / ".gitattributes").write_text("* filter=none\n")
+    commit(repo)
+    run(repo, "update-index", "--assume-unchanged", "one.txt")
+    (repo / "one.txt").write_text("hidden\n")
+    (repo / "new.txt").write_text("new\n")
+    result = left_by(attempt, {}, {})
+    assert result.left_out == []
+    assert {one.path for one in result.changes} == {".gitattributes", "one.txt", "new.txt"}
 
 
 # ---- a clean checkout

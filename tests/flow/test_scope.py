@@ -63,3 +63,30 @@ def test_a_breach_is_flagged_while_the_agent_works_and_ends_it_only_where_that_i
     assert (row["state"], row["cause"]) == ("failed", f"{SAID}; gave up after 1 attempt")
     assert home.task(watched)["state"] == "working", "a flag ends nobody"
     home.ok("abort", watched)
+
+
+CAREFUL = f"""\
+echo more >> README; echo secret word > y.dat
+{" ".join(GIT)} add -A; {" ".join(GIT)} commit -qm work; echo later > z.dat
+"""
+
+
+def test_files_that_git_filters_or_whose_lines_it_ends_otherwise_are_nobodys_change(home: Scratch) -> None:
+    home.settle("coder=careful", coders={"careful": {"argv": ["/bin/sh", "-c", CAREFUL]}})
+    made = home.place("made", git=True)
+    (made / ".gitattributes").write_text("*.dat filter=up\n")
+    (made / "x.dat").write_text("old word\n")
+    for setting in ("filter.up.clean=tr a-z A-Z", "filter.up.smudge=tr A-Z a-z", "core.autocrlf=true"):
+        subprocess.run([*GIT, "config", *setting.split("=")], cwd=made, check=True)
+    subprocess.run([*GIT, "add", "-A"], cwd=made, check=True, capture_output=True)
+    subprocess.run([*GIT, "commit", "-qm", "more"], cwd=made, check=True)
+    allowed = ("--cwd", made, "--allow", "README", "--allow", "y.dat", "--check", "test -e y.dat && test ! -e z.dat")
+    ids = [home.add(kind, *allowed, "--place", kind) for kind in ("worktree", "inplace")]
+    home.drain()
+    for task in ids:
+        assert (home.task(task)["state"], home.task(task)["proof"]) == ("done", "verified"), home.task(task)
+        result = home.receipt(task)["result"]
+        assert [one["path"] for one in result["changes"]] == ["README", "y.dat"]
+        assert (result["left_out"], result["landing"]) == (["z.dat"], result["head"])
+        landed = subprocess.check_output([*GIT, "show", f"refs/fleet/attempts/{task}.1:y.dat"], cwd=made)
+        assert landed == b"SECRET WORD\n"

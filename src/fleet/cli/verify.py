@@ -134,6 +134,7 @@ def _result(result: Result) -> str:
     parts = [f"{_count(len(result.changes), 'file')}, +{added} -{removed}", _count(len(result.commits), "commit")]
     parts += [f"{len(result.breaches)} outside its scope"] if result.breaches else []
     parts += [f"not committed: {len(result.uncommitted)}"] if result.uncommitted else []
+    parts += [f"left out, because of a filter: {len(result.left_out)}"] if result.left_out else []
     parts += [f"lands as {result.landing[:12]}"] if result.landing else []
     return ", ".join(parts)
 

@@ -45,6 +45,7 @@ class Result:
     breaches: list[Breach] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)  # of all changes, however many of them are listed
     check_files: list[str] = field(default_factory=list)  # of the checks' own files, those that differ and may
+    left_out: list[str] = field(default_factory=list)  # not committed, and git would pass them through a filter
     problem: str | None = None  # why no tree could be taken of what it left
     unseen: str | None = None  # why nobody could look at its gates, whatever its checks say
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from fleet.core import FleetError
 from fleet.core.proof import Change, ChangeKind, EntryKind
 from fleet.core.text import clean, sayable
 from fleet.host import git, inside, repository
+from fleet.host.attributes import Way, way
 from fleet.host.git import EMPTY_TREE, Repository
 from fleet.host.repository import Entry, Workshop
 
@@ -36,6 +38,14 @@ class Stand:
     head: str | None
     tree: str
     committed: bool  # the commit has that very tree
+    left_out: tuple[LeftOut, ...] = ()  # files that differ from the tree, and which only a filter could put into it
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    path: str
+    filter: str
+    at: float  # when it was last written to, or its attributes were
 
 
 @contextmanager
@@ -48,6 +58,50 @@ def look_into(found: Repository, *borrowed: Path) -> Iterator[Trees]:
         yield Trees(found, shop)
 
 
+class Ways:
+    """What git would do to the bytes of files that changed. Only what the base says keeps a file out. Attributes that
+    an agent can write do not; but what its own git took in through a filter is as its index has it.
+    """
+
+    def __init__(self, shop: Workshop, base: str | None, head: str | None, settings: Path) -> None:
+        self._shop = shop
+        self._base, self._head, self._settings = base or EMPTY_TREE, head or EMPTY_TREE, settings
+        self.by_path: dict[bytes, Way] = {}
+
+    def apart(self, changed: list[Entry]) -> tuple[tuple[LeftOut, ...], list[Entry]]:
+        """What only a filter could take in, and everything else that is to be taken."""
+        files = {one.path: facts for one in changed if (facts := self._file(one)) is not None}
+        if not files:
+            return (), changed
+        strict, lenient = self._filters(list(files))
+        filtered = strict.keys() | lenient
+        marks = self._shop.marks() if filtered else {}
+        as_noted = {path for path in filtered if path in marks and marks[path].is_of(files[path])}
+        out = strict.keys() - as_noted
+        self._shop.side_with_us([one for one in changed if one.path in out])
+        told = (LeftOut(os.fsdecode(path), strict[path], files[path].st_ctime) for path in sorted(out))
+        return tuple(told), [one for one in changed if one.path not in out | as_noted]
+
+    def _filters(self, paths: list[bytes]) -> tuple[dict[bytes, str], set[bytes]]:
+        """Which paths the base has a filter for; and which others have one by what an agent could have written."""
+        more = repository.text(self._settings / "info/attributes")
+        autocrlf = self._shop.converts_lines(self._settings)
+        asked = {
+            key: {path: way(found, autocrlf) for path, found in self._shop.attributes(paths, *key).items()}
+            for key in dict.fromkeys(((self._base, b""), (self._base, more), (self._head, more)))
+        }
+        self.by_path = asked[self._base, more]
+        strict = {path: one.filter for path, one in asked[self._base, b""].items() if one.filter}
+        return strict, {path for found in asked.values() for path, one in found.items() if one.filter}
+
+    def _file(self, one: Entry) -> os.stat_result | None:
+        try:
+            facts = os.lstat(self._shop.top / os.fsdecode(one.path))
+        except OSError:
+            return None
+        return facts if stat.S_ISREG(facts.st_mode) else None
+
+
 class Trees:
     """Questions about the trees of one repository, and the one thing that is written: a commit of what stood there."""
 
@@ -55,15 +109,21 @@ class Trees:
         self._found = found
         self._shop = shop
 
-    def take(self, *, leave_out: Collection[str] = ()) -> Stand:
-        """The tree of what stands in the working tree now. Paths that are left out are as the last commit has them."""
+    def take(self, *, leave_out: Collection[str] = (), base: str | None = None, settings: Path | None = None) -> Stand:
+        """The tree of what stands in the working tree now. Paths that are left out are as the last commit has them.
+
+        What git would do to the bytes is known by the attributes of the base, which is the last commit unless it is
+        given, and by the settings of the repository that is the user's.
+        """
         head = git.head(self._found).commit
         without = {os.fsencode(path) for path in leave_out}
         changed = [one for one in self._changed(head) if one.path not in without or one.is_tracked]
+        ways = Ways(self._shop, base or head, head, settings or self._found.common)
+        left_out, changed = ways.apart(changed)
         self._must_be_small(changed)
-        self._shop.take_in(changed)
+        self._shop.take_in(changed, ways.by_path)
         tree = self._shop.do("write-tree", tree=True).decode().strip()
-        return Stand(head, tree, head is not None and self.tree_of(head) == tree)
+        return Stand(head, tree, head is not None and self.tree_of(head) == tree, left_out)
 
     def tree_of(self, commit: str) -> str | None:
         """The tree of a commit; None when it is not there."""

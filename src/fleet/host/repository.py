@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from fleet.core import FleetError, ToolMissing, Unavailable
 from fleet.core.text import clean
 from fleet.host import files, git
+from fleet.host.attributes import ASKED, RAW, YES, Mark, Way, read_attributes, read_marks
 from fleet.host.git import COMMIT, NOTHING_RUNS, PREFIX, SURE, Repository
 from fleet.host.run import Ran, run
 
@@ -35,7 +36,6 @@ QUIET = (
 # Variables of git's that say how it is reached and set up; every other one would lead it to another repository.
 KEPT = re.compile(r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH|SSH.*|LFS.*|TERMINAL_PROMPT|AUTHOR.*|COMMITTER.*)\Z")
 MARKED = re.compile(rb"(?:\A|\0)([^H\0] [^\0]+)")  # what `ls-files -v` says of a path, but for "as the index has it"
-RAW = b"* -text -filter -ident -working-tree-encoding -eol !crlf\n"  # a file is its bytes
 # An agent may have written what git keeps beside the objects to be faster, so none of that is believed.
 CONFIG = b"""\
 [core]
@@ -48,6 +48,7 @@ CONFIG = b"""\
 \tprotectHFS = false
 """
 GIT_LIKE = re.compile(rb"(^|/)\.git(/|\Z)", re.IGNORECASE)  # no tree of git's may have such a path
+OURS = 2  # the stage of an index
 _locks: ContextVar[tuple[int, ...]] = ContextVar("locks", default=())
 FULL = ("No space left on device", "Disk quota exceeded")
 
@@ -164,7 +165,7 @@ def workshop(found: Repository, *objects: Path, write_to: Path | None = None) ->
         files.write(at / "config", CONFIG)
         borrowed = dict.fromkeys((found.common / "objects", *objects))
         files.write(at / "objects/info/alternates", b"".join(os.fsencode(one) + b"\n" for one in borrowed))
-        files.write(at / "info/attributes", RAW)
+        files.write(at / "info/attributes", RAW.attributes)
         files.write(at / "HEAD", b"ref: refs/heads/none\n")
         _copy(found.own, at)
         git.copy_exclude(found.common, at)
@@ -192,13 +193,16 @@ class Workshop:
             self._env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(_listed(os.fsdecode(one)) for one in borrowed)
             self._env["GIT_OBJECT_DIRECTORY"] = str(write_to)
 
-    def ask(self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None) -> Ran:
+    def ask(
+        self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None, index: str = "index"
+    ) -> Ran:
         """Run git here; with `tree` it sees the working tree, or another one."""
         top = at or self.top
         where = (f"--work-tree={top}", "-c", "core.bare=false") if tree else ()
         argv = ["git", "--no-pager", *NOTHING_RUNS, "-c", "core.sparseCheckout=true", "-c", "core.quotePath=false",
                 f"--git-dir={self.at}", *where, *args]  # fmt: skip
-        return run(argv, cwd=top if tree else self.at, env=self._env, timeout=SECONDS, stdin=stdin, keep=_locks.get())
+        env = self._env | {"GIT_INDEX_FILE": str(self.at / index)}
+        return run(argv, cwd=top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin, keep=_locks.get())
 
     def do(self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None, what: str = "") -> bytes:
         """What git prints; a refusal is an error that says what was wanted."""
@@ -222,11 +226,53 @@ class Workshop:
         hidden = () if ignored else ("--exclude-standard",)
         return self.do("ls-files", "-z", "-v", "-s", "-c", "-o", "-m", "-d", *hidden, tree=True)
 
-    def take_in(self, changed: Sequence[Entry]) -> None:
-        """Add what changed to our copy of the index: files and links; of a repository inside, the commit that it stands
-        on. What is something else by now, such as a pipe, is gone; what git could never have is left out.
+    def attributes(self, paths: Sequence[bytes], tree: str, more: bytes) -> dict[bytes, dict[str, str]]:
+        """Attributes of paths by what stands in a commit or a tree, and by more that goes before it."""
+        if self.ask("read-tree", "--reset", tree, index="attributes.index").code:
+            return {}
+        with self._in_force(more):
+            stdin = b"\0".join([*paths, b""])
+            done = self.ask("check-attr", "-z", "--cached", "--stdin", *ASKED, stdin=stdin, index="attributes.index")
+        return read_attributes(done.out)
+
+    @contextmanager
+    def _in_force(self, attributes: bytes) -> Iterator[None]:
+        files.write(self.at / "info/attributes", attributes)
+        try:
+            yield
+        finally:
+            files.write(self.at / "info/attributes", RAW.attributes)
+
+    def converts_lines(self, common: Path) -> bool:
+        """Whether the user's git changes how lines end in all that is text: by their own settings, then by those of
+        the repository. They are read as text, because what they include could be anything.
         """
-        plain, info = [], []
+        own = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+        said = b"\n".join(text(one) for one in (Path(own, "git/config"), Path.home() / ".gitconfig", common / "config"))
+        if b"autocrlf" not in said.lower():
+            return False
+        files.write(self.at / "settings", said)
+        done = self.ask("config", "--file", str(self.at / "settings"), "--no-includes", "--get", "core.autocrlf")
+        return done.code == 0 and done.out.decode(errors="replace").strip().lower() in YES
+
+    def marks(self) -> dict[bytes, Mark]:
+        """What the index noted of each file."""
+        return read_marks(self.do("ls-files", "-z", "-s", "--debug"))
+
+    def side_with_us(self, unmerged: Iterable[Entry]) -> None:
+        """Let paths that are not merged be as our side has them."""
+        ours = {one.path: b"0 %s\t%s\0" % (b"0" * len(one.blob), one.path) for one in unmerged if one.stage}
+        ours |= {one.path: _line(one.mode, one.blob, one.path) for one in unmerged if one.stage == OURS}
+        if ours:
+            self.do("update-index", "-z", "--index-info", stdin=b"".join(ours.values()), tree=True)
+
+    def take_in(self, changed: Sequence[Entry], ways: Mapping[bytes, Way]) -> None:
+        """Add what changed to our copy of the index: files, each in its way, and links; of a repository inside, the
+        commit that it stands on. What is something else by now, such as a pipe, is gone; what git could never have is
+        left out.
+        """
+        plain: dict[bytes, set[bytes]] = {}
+        info = []
         for one in changed:
             at = self.top / os.fsdecode(one.path.rstrip(b"/"))
             if GIT_LIKE.search(one.path):
@@ -236,19 +282,33 @@ class Workshop:
                 continue
             is_kept = _is_kept(at)
             if is_kept:
-                plain.append(one.path)
+                plain.setdefault(ways.get(one.path, RAW).attributes, set()).add(one.path)
             if one.is_tracked and (one.hidden or not is_kept):
                 info.append(b"0 %s\t%s\0" % (b"0" * len(one.blob), one.path))
         if info:
             self.do("update-index", "-z", "--index-info", stdin=b"".join(info), tree=True)
-        if plain:
-            stdin = b"\0".join([*sorted(set(plain)), b""])
-            self.do("update-index", "--add", "--replace", "-z", "--stdin", stdin=stdin, tree=True)
+        for attributes, paths in plain.items():
+            stdin = b"\0".join([*sorted(paths), b""])
+            with self._in_force(attributes):
+                self.do("update-index", "--add", "--replace", "-z", "--stdin", stdin=stdin, tree=True)
 
     def _linked(self, one: Entry, at: Path) -> list[bytes]:
         found = git.find(at)
         commit = git.head(found).commit if found is not None and found.top == at else None
-        return [b"160000 %s 0\t%s\0" % (commit.encode(), one.path.rstrip(b"/"))] if commit is not None else []
+        return [_line("160000", commit, one.path.rstrip(b"/"))] if commit is not None else []
+
+
+def _line(mode: str, name: str, path: bytes) -> bytes:
+    """For `update-index --index-info`."""
+    return b"%s %s 0\t%s\0" % (mode.encode(), name.encode(), path)
+
+
+def text(path: Path) -> bytes:
+    """A file of settings; one that cannot be read says nothing."""
+    try:
+        return files.read(path, follow=True, limit=PIECE) or b""
+    except OSError:
+        return b""
 
 
 def _is_kept(path: Path) -> bool:

@@ -32,7 +32,7 @@ def difference(place: Place, *, stat: bool = False) -> Difference:
         raise FleetError(f"{clean(str(place.path))} is in no git repository, so there is nothing to compare with")
     with repository.workshop(found) as shop:
         changed = shop.changed()
-        shop.take_in(changed)
+        shop.take_in(changed, {})
         text, files = _shown(shop, stat, "--cached", place.base, tree=True)
     inside = (one.path.rstrip(b"/") for one in changed if one.is_repository and not is_as_given(place.path, one))
     return Difference(text, files, tuple(os.fsdecode(path) for path in sorted(set(inside))))

@@ -16,11 +16,13 @@ from fleet.evidence import checks
 from fleet.evidence.outcome import Began, outcome
 from fleet.evidence.receipt import SHOWN, Result
 from fleet.evidence.snapshot import Marks
-from fleet.evidence.tree import FOUND, LANDING, look_into, point
+from fleet.evidence.tree import FOUND, LANDING, LeftOut, look_into, point
 from fleet.places import Ground, Place
 from fleet.supervisor.place import place_of
 
 LONGEST = 500
+NAMED = 5  # paths in one sentence
+TICK = 0.01  # seconds by which a file system's clock may be late
 
 
 def place_now(attempt: Attempt) -> Place:
@@ -38,7 +40,7 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
         return attempt
     try:
         with look_into(ground.repository, ground.main / "objects") as trees:
-            stand = trees.take(leave_out=ground.furnished)
+            stand = trees.take(leave_out=ground.furnished, settings=ground.main)
             if not stand.committed:
                 _keep(place, ground, trees.commit_of(stand, f"What {attempt.id} found"), f"{FOUND}{attempt.id}")
     except Unavailable:
@@ -93,13 +95,24 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
     if ground is None:
         raise FleetError("its repository cannot be read any more")
     with look_into(ground.repository, ground.main / "objects") as trees:
-        stand = trees.take(leave_out=ground.furnished)
+        stand = trees.take(leave_out=ground.furnished, base=began.head, settings=ground.main)
         result, changes = outcome(trees, began, stand, before, after)
+        left_out = [one for one in stand.left_out if one.at >= (attempt.started or attempt.created) - TICK]
+        result = replace(result, left_out=[sayable(one.path) for one in left_out[:SHOWN]])
         if stand.tree == began.base and stand.head in (began.head, None):
-            return result
+            return replace(result, problem=filtered(left_out)) if left_out else result
         landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
         _keep(place, ground, landing, f"{LANDING}{attempt.id}")
         return _judged(replace(result, landing=landing), changes, demands_of(attempt), lambda: trees.names(began.base))
+
+
+def filtered(left_out: Sequence[LeftOut]) -> str:
+    """Why nothing lands of files that only a filter could take in."""
+    paths = ", ".join(one.path for one in left_out[:NAMED])
+    more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
+    names = ", ".join(sorted({one.filter for one in left_out}))
+    which = f"{paths}{more}: git passes such files through a filter ({names}), which fleet does not run"
+    return clean(sayable(f"{which}; the agent has to commit them itself"), LONGEST)
 
 
 def _judged(result: Result, changes: Sequence[Change], asked: Demands, base: Callable[[], Iterable[str]]) -> Result:
