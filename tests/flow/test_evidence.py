@@ -158,3 +158,20 @@ def _accepted_by_a_person(home: Scratch) -> None:
     assert "done, unverified" in home.ok("show", task).out
     again = home.fleet("accept", task)
     assert (again.code, "is closed already" in again.err) == (1, True)
+
+
+def test_what_is_asked_stays_what_it_was_before_the_first_agent_wrote_it(tmp_path: Path) -> None:
+    """A fleet.yaml that git does not have, in a directory that agents work in."""
+    with scratch(tmp_path) as home:
+        rewrites = "echo 'checks: [\"true\"]' >fleet.yaml; echo lie >>lies; exit 1"
+        then = f"test -e lies && {{ echo lie >>lies; exit 0; }}; {rewrites}"
+        home.settle(
+            "coder=rewrites", "backoff=0s", "limits.attempts=2", coders={"rewrites": {"argv": ["/bin/sh", "-c", then]}}
+        )
+        place = home.place("p", git=True)
+        (place / ".gitignore").write_text("fleet.yaml\n")
+        (place / "fleet.yaml").write_text('checks: ["test -e work"]\n')
+        task = home.add("work", "--place", "inplace", cwd=place)
+        home.drain()
+        assert (home.task(task)["state"], home.task(task)["proof"]) == ("refused", "refused")
+        assert [one["command"] for one in home.receipt(task)["checks"]] == ["test -e work"]

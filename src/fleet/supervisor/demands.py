@@ -13,10 +13,14 @@ from fleet.supervisor.house import House
 
 
 def demands(house: House, attempt: Attempt, spec: Spec, kind: PlaceKind, head: str | None) -> Demands:
-    """What task, project and machine ask. The project's word is that of the commit which the task's first agent found:
-    none of them has written it.
+    """What task, project and machine ask. The project's word is that of the commit which the task's first agent found,
+    or of the file outside git as it stood then: none of them has written it.
     """
-    base = trusted(house.earlier(attempt), kind, head)
+    earlier = house.earlier(attempt)
+    since = [one for one in earlier if one.demands is not None and not one.forgiven and one.started is not None]
+    if since and since[0].demands is not None and since[0].spec == spec:
+        return since[0].demands
+    base = trusted(earlier, kind, head)
     return resolve(spec, project_demands(Path(spec.cwd), base), house.runtime.unverified)
 
 
