@@ -20,6 +20,7 @@ echo "1 passed, 0 failed in 0.1s"
 """
 AGENTS = {
     "honest": "echo fixed >app.txt; git add app.txt; git commit -qm work; echo more >notes.txt",
+    "crashes when it is done": "grep -q fixed app.txt && exit; echo fixed >app.txt; git commit -qam work; exit 3",
     "adds a test": "echo fixed >app.txt; echo 'grep -q fixed app.txt' >tests/test_more.sh",
     "edits the check": "printf '#!/bin/sh\\nexit 0\\n' >check.sh; echo broken >>app.txt",
     "adds a skip": "{ echo 'exit 0'; cat tests/test_app.sh; } >t; mv t tests/test_app.sh; echo broken >app.txt",
@@ -97,6 +98,13 @@ def test_honest_work_is_verified_in_a_clean_checkout_and_lands_as_one_commit(nig
     assert night.git("rev-parse", f"{landing}^{{tree}}") == receipt["result"]["tree"]
     assert night.git("diff", "--name-status", "main", landing).split() == ["M", "app.txt", "A", "notes.txt"]
     assert list((night.home.home / "checkouts").iterdir()) == []
+
+
+def test_an_attempt_that_finds_the_work_done_is_judged_by_the_whole_of_it(night: Night) -> None:
+    row, receipt = night.rows["crashes when it is done"], night.receipt("crashes when it is done")
+    assert (row["state"], row["attempts"], row["proof"]) == ("done", 2, "verified"), row["cause"]
+    assert [one["passed"] for one in receipt["checks"]] == [True]
+    assert receipt["result"]["landing"] == night.git("rev-parse", f"refs/fleet/attempts/{row['id']}.2")
 
 
 def test_a_new_test_is_welcome_and_the_check_passes_without_it_too(night: Night) -> None:

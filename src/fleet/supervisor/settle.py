@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fleet import tracker
@@ -12,14 +13,14 @@ from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence import ledger
 from fleet.evidence.chain import Key, make_key, seal
 from fleet.evidence.claims import claims
-from fleet.evidence.receipt import Process, Receipt, save
+from fleet.evidence.receipt import Process, Receipt, load_receipt, save
 from fleet.host import files
 from fleet.places import ports
 from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.house import House
 from fleet.supervisor.trees import demands_of
-from fleet.supervisor.verdict import Facts, judge
+from fleet.supervisor.verdict import Facts, calls_of, judge
 
 STDERR = 1024 * 1024
 
@@ -45,7 +46,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
             attempts=(attempt.limits or house.runtime.limits).attempts,
             backoff=house.runtime.backoff,
             demands=demands_of(attempt),
-            calls=receipt.heard.calls if receipt and attempt.finished else None,
+            calls=_calls(house, attempt, receipt, earlier) if attempt.finished else None,
         )
     )
     return replace(
@@ -58,6 +59,17 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
         proof=judged.proof,
         reason=judged.reason,
     )
+
+
+def _calls(house: House, attempt: Attempt, receipt: Receipt | None, earlier: Sequence[Attempt]) -> int | None:
+    """How many tools were called for what stands in the place: by this attempt, and by those whose work it found."""
+    counts = [receipt.heard.calls if receipt else None]
+    for one in earlier:
+        same = one.started is not None and one.cwd == attempt.cwd and one.base_tree == attempt.base_tree
+        if same and attempt.base_tree is not None:
+            found = load_receipt(house.attempt_directory(one) / "receipt.json")
+            counts.append(sum(one.tools.values()) or (found.heard.calls if found else None))
+    return calls_of(counts)
 
 
 def has_more(house: House, attempt: Attempt) -> bool:
