@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from itertools import pairwise
-from posixpath import basename, normpath
+from posixpath import basename, dirname, normpath
 
 from fleet.core.proof import Change, ChangeKind
 
@@ -23,7 +24,7 @@ RUNNERS = (
     "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "noxfile.py",
     "sitecustomize.py", "usercustomize.py", "*.pth", ".coveragerc", "jest.config.*", "jest.setup.*", "vitest.config.*",
     "vitest.workspace.*", ".mocharc*", "karma.conf.*", "ava.config.*", "playwright.config.*", "cypress.config.*",
-    "phpunit.xml*", ".rspec", "nextest.toml",
+    "phpunit.xml*", ".rspec", "nextest.toml", ".npmrc", ".yarnrc*", ".pnpmfile.cjs", "bunfig.toml",
 )  # fmt: skip
 A_TEST, A_RUNNER = (re.compile("|".join(map(translate, patterns))) for patterns in (TESTS, RUNNERS))
 SHADOWS = {"pytest", "_pytest", "pluggy", "unittest", "nose2", "coverage", "hypothesis"}  # modules, found here first
@@ -33,11 +34,11 @@ READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gmake": (("Makefile", "makefile", "GNUmakefile"), ()),
     "just": (("justfile", "Justfile", ".justfile"), ()),
     "task": (("Taskfile.yml", "Taskfile.yaml"), ()),
-    "npm": (("package.json",), ()),
+    "npm": ((), ("package.json",)),
     "npx": ((), ("package.json",)),
-    "pnpm": (("package.json",), ()),
-    "yarn": (("package.json",), ()),
-    "bun": (("package.json",), ()),
+    "pnpm": ((), ("package.json",)),
+    "yarn": ((), ("package.json",)),
+    "bun": ((), ("package.json",)),
     "node": ((), ("package.json",)),
     "deno": ((), ("deno.json", "deno.jsonc")),
     "pytest": ((), ("pyproject.toml", "setup.cfg")),
@@ -54,6 +55,7 @@ READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ctest": ((), ("CMakeLists.txt",)),
     "bats": ((), ()),
 }
+PYTHONS = {"python", "pytest", "tox", "nox", "uv", "poetry", "hatch"}
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "source", "."}
 INTERPRETERS = {"python", "node", "ruby", "perl", "php", "deno", "bun", "lua", "Rscript", "tsx", "ts-node"}
 BEFORE = {"env", "exec", "time", "timeout", "nice", "xvfb-run", "command", "!", "if", "then", "do", "else", "{", "("}
@@ -93,9 +95,10 @@ def own_files(commands: Iterable[str], changes: Sequence[Change], base: Callable
         if any(_is_forbidden(path, one, named) for path in ends):
             forbidden.update(ends)
         elif one.change is ChangeKind.ADDED:
-            if has_tests and one.path in fresh and not _is_word(one.path, named):
+            test = has_tests and one.path in fresh and not _is_word(one.path, named)
+            if test or _is_loaded(one.path):
                 back.add(one.path)
-        elif any(_is_own(path, named) or _is_settings(path, named) for path in ends):
+        elif any(_is_own(path, named) or _is_settings(path, named) or _is_cached(path) for path in ends):
             back.update(ends)
     return Own(frozenset(forbidden), frozenset(back))
 
@@ -103,8 +106,10 @@ def own_files(commands: Iterable[str], changes: Sequence[Change], base: Callable
 def _is_forbidden(path: str, change: Change, named: Named) -> bool:
     if change.change is ChangeKind.ADDED:
         script = path_ends(path, named.scripts) and bool(CHECKLIKE.search(basename(path)))
-        return script or _is_runner(path) or _is_shadow(path) or _is_read_first(path, named)
-    return _is_own(path, named) and not _is_addition(change)
+        module = _is_shadow(path) or _is_standard(path, named) or _is_compiled(path)
+        return script or module or _is_runner(path) or _is_read_first(path, named)
+    compiled = _is_compiled(path) and change.change is not ChangeKind.DELETED
+    return compiled or (_is_own(path, named) and not _is_addition(change))
 
 
 def _is_addition(change: Change) -> bool:
@@ -141,6 +146,28 @@ def _is_runner(path: str) -> bool:
 def _is_shadow(path: str) -> bool:
     """A module of this name here is imported instead of the runner's."""
     return path.split("/")[0].removesuffix(".py") in SHADOWS
+
+
+def _is_standard(path: str, named: Named) -> bool:
+    """A new module here is imported instead of one of Python's own: from the top, or from beside a check's script."""
+    module = path.removesuffix(".py").removesuffix("/__init__")
+    beside = {"", *(dirname(script) for script in named.scripts)}
+    is_new = path.endswith(".py") and basename(module) in sys.stdlib_module_names and dirname(module) in beside
+    return is_new and not PYTHONS.isdisjoint(named.tools)
+
+
+def _is_compiled(path: str) -> bool:
+    """A module without its source. What Python leaves in its cache is another thing: everybody does that."""
+    return path.endswith((".pyc", ".pyo")) and not _is_cached(path)
+
+
+def _is_cached(path: str) -> bool:
+    return "__pycache__" in path.split("/")
+
+
+def _is_loaded(path: str) -> bool:
+    """A new file that Python may load though no test asks for it."""
+    return _is_cached(path) or path == "__init__.py"
 
 
 def path_ends(path: str, words: Iterable[str]) -> bool:
