@@ -61,6 +61,8 @@ INTERPRETERS = {"python", "node", "ruby", "perl", "php", "deno", "bun", "lua", "
 BEFORE = {"env", "exec", "time", "timeout", "nice", "xvfb-run", "command", "!", "if", "then", "do", "else", "{", "("}
 CHECKLIKE = re.compile(r"check|test|verif|spec|valid|lint|assert|(^|[_./-])(ci|qa)([_./-]|$)", re.IGNORECASE)
 VERSION = re.compile(r"[\d.]+\Z")
+CODE = re.compile(r"-\w*c\Z")
+HERE = re.compile(r"""\$\(pwd\)|`pwd`|\$\{?PWD\}?|\$\(dirname\s+"?\$\{?(?:0|BASH_SOURCE(?:\[0\])?)\}?"?\)""")
 OPERATOR = re.compile(r"[;&|()]+\Z")
 
 
@@ -185,23 +187,32 @@ def read_commands(commands: Iterable[str]) -> Named:
     tools: set[str] = set()
     words: set[str] = set()
     for command in commands:
-        for simple in _simple(command):
+        for simple in simple_commands(command):
             program, *rest = simple
-            tool = _tool(program)
-            tools |= {name for name in (tool, _module(tool, rest)) if name in READS}
-            scripts |= {_path(word) for word in _scripts(program, tool, rest)}
-            words |= {_path(word) for word in rest if not word.startswith("-")}
+            tool = tool_of(program)
+            tools |= {name for name in (tool, module_of(tool, rest)) if name in READS}
+            scripts |= {path_of(word) for word in scripts_of(program, tool, rest)}
+            words |= {path_of(word) for word in rest if not word.startswith("-")}
     return Named(frozenset(scripts), frozenset(tools), frozenset(words - {"."}))
 
 
-def _simple(command: str) -> Iterator[list[str]]:
+def simple_commands(command: str) -> Iterator[list[str]]:
     """Each simple command in a line of a shell, without what stands before its program."""
-    for line in command.splitlines():
+    for line in HERE.sub(".", command.replace("\\\n", " ")).splitlines():
         for part in _parts(line):
             while part and (part[0] in BEFORE or "=" in part[0] or VERSION.match(part[0]) or part[0].startswith("-")):
                 part = part[1:]
             if part:
                 yield part
+                yield from simple_commands(_code(part))
+
+
+def _code(part: Sequence[str]) -> str:
+    """What `sh -c` or `eval` run."""
+    if part[0] == "eval":
+        return " ".join(part[1:])
+    is_shell = tool_of(part[0]) in SHELLS
+    return next((word for flag, word in pairwise(part) if is_shell and CODE.match(flag)), "")
 
 
 def _parts(line: str) -> list[list[str]]:
@@ -220,31 +231,40 @@ def _parts(line: str) -> list[list[str]]:
     return parts
 
 
-def _tool(program: str) -> str:
+def tool_of(program: str) -> str:
     """The name of a program without its directory and its version."""
     return re.sub(r"[\d.]+\Z", "", basename(program)) or program
 
 
-def _module(tool: str, rest: Sequence[str]) -> str:
+def module_of(tool: str, rest: Sequence[str]) -> str:
     """What `python -m`, `npx` or `uv run` run."""
     if tool == "python" and "-m" in rest[:-1]:
         return rest[rest.index("-m") + 1]
     words = [word for word in rest if not word.startswith("-") and word != "run"]
-    return _tool(words[0]) if words and tool in ("npx", "uv", "poetry", "hatch", "pnpm", "yarn", "bun") else ""
+    return tool_of(words[0]) if words and tool in ("npx", "uv", "poetry", "hatch", "pnpm", "yarn", "bun") else ""
 
 
-def _scripts(program: str, tool: str, rest: Sequence[str]) -> Iterator[str]:
+def scripts_of(program: str, tool: str, rest: Sequence[str], *, every: bool = False) -> Iterator[str]:
+    """The files that a simple command runs. What an interpreter runs is more often the product than its check."""
     if "/" in program and not program.startswith("/"):
         yield program
     first = next((word for word in rest if not word.startswith("-")), "")
-    is_code = bool({"-c", "-e", "-m"} & set(rest))
-    if first and not is_code and (tool in SHELLS or (tool in INTERPRETERS and CHECKLIKE.search(first))):
+    if first and _runs_a_file(tool, rest) and (every or tool in SHELLS or CHECKLIKE.search(first)):
         yield first
+    if tool == "find" and "-exec" in rest:
+        yield from (word for flag, word in pairwise(rest) if flag == "-name")
     if "make" in tool:
         yield from (word for flag, word in pairwise(rest) if flag in ("-f", "--file"))
 
 
-def _path(word: str) -> str:
+def _runs_a_file(tool: str, rest: Sequence[str]) -> bool:
+    """Whether a shell or an interpreter is given a file, and not code."""
+    if tool in SHELLS:
+        return not any(map(CODE.match, rest))
+    return tool in INTERPRETERS and {"-c", "-e", "-m"}.isdisjoint(rest)
+
+
+def path_of(word: str) -> str:
     return normpath(word.partition("::")[0]).lstrip("/")
 
 
@@ -274,12 +294,12 @@ def is_cut_short(command: str, output: str) -> bool:
     """Whether a runner that always says how it went did not: what it was to test has ended it, and an exit of 0 says
     nothing then. Of a command that sends its output elsewhere this is not known.
     """
-    parts = list(_simple(command))
+    parts = list(simple_commands(command))
     if not parts or re.search(r"[|<>\n`$]|--co\b|--collect", command) or counts(output) or WHOLE in output:
         return False
     program, *rest = parts[-1]
-    tool = _tool(program)
-    return bool({tool, _module(tool, rest)} & COUNTING) or (tool == "cargo" and rest[:1] == ["test"])
+    tool = tool_of(program)
+    return bool({tool, module_of(tool, rest)} & COUNTING) or (tool == "cargo" and rest[:1] == ["test"])
 
 
 def counts(output: str) -> dict[str, int]:
