@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from itertools import pairwise
@@ -60,7 +60,7 @@ SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "source", "."}
 INTERPRETERS = {"python", "node", "ruby", "perl", "php", "deno", "bun", "lua", "Rscript", "tsx", "ts-node"}
 BEFORE = {"env", "exec", "time", "timeout", "nice", "xvfb-run", "command", "!", "if", "then", "do", "else", "{", "("}
 CHECKLIKE = re.compile(r"check|test|verif|spec|valid|lint|assert|(^|[_./-])(ci|qa)([_./-]|$)", re.IGNORECASE)
-VERSION = re.compile(r"[\d.]+\Z")
+NUMBER = re.compile(r"\.?\d[\d.]*[smhd]?\Z")
 CODE = re.compile(r"-\w*c\Z")
 HERE = re.compile(r"""\$\(pwd\)|`pwd`|\$\{?PWD\}?|\$\(dirname\s+"?\$\{?(?:0|BASH_SOURCE(?:\[0\])?)\}?"?\)""")
 OPERATOR = re.compile(r"[;&|()]+\Z")
@@ -83,10 +83,12 @@ class Own:
     put_back: frozenset[str] = frozenset()  # a check has to pass also with these as they were
 
 
-def own_files(commands: Iterable[str], changes: Sequence[Change], base: Callable[[], Iterable[str]]) -> Own:
+def own_files(
+    commands: Iterable[str], changes: Sequence[Change], base: Callable[[], Iterable[str]], led: Collection[str] = ()
+) -> Own:
     """What was done to the checks' own files. New tests, and lines added to one, are fine; but then the checks have to
     pass without them too, where there are tests without them. `base` tells the paths that were there before, when that
-    has to be known.
+    has to be known; `led` is what the checks' scripts lead to.
     """
     named = read_commands(commands)
     fresh = {one.path for one in changes if one.change is ChangeKind.ADDED and is_test(one.path)}
@@ -98,9 +100,9 @@ def own_files(commands: Iterable[str], changes: Sequence[Change], base: Callable
             forbidden.update(ends)
         elif one.change is ChangeKind.ADDED:
             test = has_tests and one.path in fresh and not _is_word(one.path, named)
-            if test or _is_loaded(one.path):
+            if test or _is_loaded(one.path) or _is_led(one.path, led):
                 back.add(one.path)
-        elif any(_is_own(path, named) or _is_settings(path, named) or _is_cached(path) for path in ends):
+        elif any(_is_own(path, named) or _may_change(path, named, led) for path in ends):
             back.update(ends)
     return Own(frozenset(forbidden), frozenset(back))
 
@@ -124,6 +126,15 @@ def _is_own(path: str, named: Named) -> bool:
     """Whether a path that was there before is a part of the checks."""
     read = any(basename(path) in READS[tool][0] for tool in named.tools)
     return is_test(path) or _is_runner(path) or path_ends(path, named.scripts) or read
+
+
+def _may_change(path: str, named: Named, led: Collection[str]) -> bool:
+    """Whether a path that was there before may be changed, and a check has to pass without that."""
+    return _is_settings(path, named) or _is_cached(path) or _is_led(path, led)
+
+
+def _is_led(path: str, led: Collection[str]) -> bool:
+    return path in led or any(one.endswith("/") and path.startswith(one) for one in led)
 
 
 def _is_settings(path: str, named: Named) -> bool:
@@ -200,7 +211,7 @@ def simple_commands(command: str) -> Iterator[list[str]]:
     """Each simple command in a line of a shell, without what stands before its program."""
     for line in HERE.sub(".", command.replace("\\\n", " ")).splitlines():
         for part in _parts(line):
-            while part and (part[0] in BEFORE or "=" in part[0] or VERSION.match(part[0]) or part[0].startswith("-")):
+            while part and (part[0] in BEFORE or "=" in part[0] or NUMBER.match(part[0]) or part[0].startswith("-")):
                 part = part[1:]
             if part:
                 yield part
