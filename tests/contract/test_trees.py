@@ -391,6 +391,20 @@ def test_many_changes_are_judged_all_and_listed_in_part(repo: Path) -> None:
     assert [(one.path, one.rule) for one in result.breaches] == [("zzz", "deny")]
 
 
+def test_what_a_checks_scripts_lead_to_is_put_back_for_a_second_run(repo: Path) -> None:
+    (repo / "sub/check.sh").write_text('#!/bin/sh\n. ./lib.sh\nexpect "$(cat two.txt)"\n')
+    (repo / "sub/lib.sh").write_text('expect() { test -n "$1"; }\n')
+    commit(repo)
+    demands = Demands(checks=(CheckSpec("cd sub && ./check.sh"),))
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=demands), [])
+    (repo / "sub/lib.sh").write_text("expect() { true; }\n")
+    (repo / "sub/two.txt").write_text("work\n")
+    result = left_by(attempt, {}, {})
+    assert (result.breaches, result.check_files) == ([], ["sub/lib.sh"])
+    allowed = replace(demands, scope=Scope(protected=("sub/lib.sh",)))
+    assert left_by(replace(attempt, demands=allowed), {}, {}).check_files == [], "an ordinary file, where that is said"
+
+
 # ---- what git changes on the way in
 
 

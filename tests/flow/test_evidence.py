@@ -14,12 +14,20 @@ from standins.coders.scratch import Record, Scratch, scratch
 CHECK = """\
 #!/bin/sh
 test ! -e secret.log || { echo "an ignored file is here"; exit 9; }
+! env | grep ^FLEET_ || { echo "it is told of fleet"; exit 7; }
+test "$PYTHONNOUSERSITE $NPM_CONFIG_USERCONFIG" = "1 /dev/null" || { echo "it reads a user's settings"; exit 6; }
+test ! -e code.sh || sh ./code.sh
 test -e lib/tool || { echo "lib is not here"; exit 8; }
 for one in tests/test_*.sh; do sh "$one" || { echo "$one failed"; exit 1; }; done
 echo "1 passed, 0 failed in 0.1s"
 """
 AGENTS = {
     "honest": "echo fixed >app.txt; git add app.txt; git commit -qm work; echo more >notes.txt",
+    "crashes when it is done": "grep -q fixed app.txt && exit; echo fixed >app.txt; git commit -qam work; exit 3",
+    "moves what lands": (
+        "echo fixed >app.txt; at=$(git rev-parse --path-format=absolute --git-common-dir); "
+        "echo git --git-dir=$at update-ref refs/fleet/attempts/$FLEET_ATTEMPT main >code.sh"
+    ),
     "adds a test": "echo fixed >app.txt; echo 'grep -q fixed app.txt' >tests/test_more.sh",
     "edits the check": "printf '#!/bin/sh\\nexit 0\\n' >check.sh; echo broken >>app.txt",
     "adds a skip": "{ echo 'exit 0'; cat tests/test_app.sh; } >t; mv t tests/test_app.sh; echo broken >app.txt",
@@ -36,6 +44,7 @@ class Night:
     home: Scratch
     repo: Path
     rows: dict[str, Record]
+    said: list[Record]
 
     def receipt(self, name: str) -> Record:
         return self.home.receipt(self.rows[name]["id"])
@@ -61,9 +70,9 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
         tasks[UNCHECKED] = ("--cwd", other, "--coder", coders["honest"])
         tasks[RESEARCHED] = ("--cwd", other, "--coder", coders["writes notes"], "--kind", "research")
         ids = home.add_all(tasks)
-        home.drain()
+        said = home.drain()
         rows = home.tasks()
-        yield Night(home, repo, {name: rows[task] for name, task in ids.items()})
+        yield Night(home, repo, {name: rows[task] for name, task in ids.items()}, said)
 
 
 def _project(home: Scratch) -> Path:
@@ -97,6 +106,21 @@ def test_honest_work_is_verified_in_a_clean_checkout_and_lands_as_one_commit(nig
     assert night.git("rev-parse", f"{landing}^{{tree}}") == receipt["result"]["tree"]
     assert night.git("diff", "--name-status", "main", landing).split() == ["M", "app.txt", "A", "notes.txt"]
     assert list((night.home.home / "checkouts").iterdir()) == []
+
+
+def test_an_attempt_that_finds_the_work_done_is_judged_by_the_whole_of_it(night: Night) -> None:
+    row, receipt = night.rows["crashes when it is done"], night.receipt("crashes when it is done")
+    assert (row["state"], row["attempts"], row["proof"]) == ("done", 2, "verified"), row["cause"]
+    assert [one["passed"] for one in receipt["checks"]] == [True]
+    assert receipt["result"]["landing"] == night.git("rev-parse", f"refs/fleet/attempts/{row['id']}.2")
+
+
+def test_a_ref_that_was_moved_while_the_checks_ran_is_set_back_and_that_is_said(night: Night) -> None:
+    row, receipt = night.rows["moves what lands"], night.receipt("moves what lands")
+    assert (row["state"], row["proof"]) == ("done", "verified"), row["cause"]
+    assert night.git("rev-parse", f"refs/fleet/attempts/{row['id']}.1") == receipt["result"]["landing"]
+    put_back = [one for one in night.said if one["event"] == "landing put back"]
+    assert [(one["task"], one["found"]) for one in put_back] == [(row["id"], night.git("rev-parse", "main"))]
 
 
 def test_a_new_test_is_welcome_and_the_check_passes_without_it_too(night: Night) -> None:

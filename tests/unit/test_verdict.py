@@ -10,7 +10,17 @@ from fleet.core.proof import Breach, Change, CheckSpec, Demands, Proof, TaskKind
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import failures, lost
 from fleet.evidence.receipt import Check, Commit, Process, Result
-from fleet.supervisor.verdict import LONGEST_WAIT, MOST_LOST, NOTES_ONLY, UNCHECKED, Facts, done, judge, wait
+from fleet.supervisor.verdict import (
+    LONGEST_WAIT,
+    MOST_LOST,
+    NOTES_ONLY,
+    UNCHECKED,
+    Facts,
+    calls_of,
+    done,
+    judge,
+    wait,
+)  # fmt: skip
 
 WORK = Result("a", "b", [Commit("b", "work")], [Change("x", 1, 0)], [], [])
 NOTHING = Result("a", "a", [], [], [], [])
@@ -153,6 +163,7 @@ def test_an_agent_that_was_told_more_is_taken_up_again_and_not_blamed() -> None:
 
 TREE = replace(WORK, base_tree="t0", tree="t1", landing="b")
 SAME = replace(TREE, tree="t0")
+DONE_BEFORE = replace(TREE, base="b", head="b", commits=[])  # an earlier attempt did it, and this one found it done
 NOTES = replace(NOTHING, artifacts=["KNOWLEDGE.md"])
 OUTSIDE = replace(TREE, breaches=[Breach("ci", "deny", "ci may not be touched"), Breach("x", "deny", "x neither")])
 RESEARCH = Demands(kind=TaskKind.RESEARCH)
@@ -177,6 +188,8 @@ AS_WERE = replace(RED, where="the same, with the checks' own files as they were"
         (Facts(EXITED, OUTSIDE), Proof.REFUSED, Verdict.RETRY, "ci may not be touched, and 1 more"),
         (Facts(EXITED, OUTSIDE, (PASSED,)), Proof.REFUSED, Verdict.RETRY, "ci may not be touched, and 1 more"),
         (Facts(EXITED, SAME, (PASSED,)), Proof.REFUSED, Verdict.RETRY, "what it left is what it found"),
+        (Facts(EXITED, DONE_BEFORE, (PASSED,)), Proof.VERIFIED, Verdict.ACCEPTED, "1 check passed"),
+        (Facts(EXITED, DONE_BEFORE, (RED,)), Proof.REFUSED, Verdict.RETRY, "the check failed: exit 2"),
         (Facts(EXITED, NOTES, (PASSED,)), Proof.REFUSED, Verdict.RETRY, NOTES_ONLY),
         (Facts(EXITED, NOTES, demands=RESEARCH), Proof.UNVERIFIED, Verdict.ACCEPTED, UNCHECKED),
         (Facts(EXITED, NOTES, (PASSED,), demands=RESEARCH), Proof.VERIFIED, Verdict.ACCEPTED, "1 check passed"),
@@ -215,6 +228,14 @@ def test_what_the_evidence_says_of_the_work(facts: Facts, proof: Proof, verdict:
         assert judged.cause == reason, "the next attempt is told"
         last = judge(replace(facts, failures=2))
         assert (last.verdict, last.proof) == (Verdict.REFUSED, Proof.REFUSED), "and in the end a person is asked"
+
+
+@pytest.mark.parametrize(
+    ("counts", "calls"),
+    [([0], 0), ([3], 3), ([None], None), ([5, 0], 5), ([0, 0], 0), ([None, 0], None), ([None, 2, 0], 2)],
+)
+def test_the_tool_calls_of_all_attempts_at_one_result_count(counts: list[int | None], calls: int | None) -> None:
+    assert calls_of(counts) == calls
 
 
 @pytest.mark.parametrize("process", [Process("exited", code=1), Process("timed out"), Process("lost")])

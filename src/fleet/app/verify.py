@@ -15,7 +15,6 @@ from fleet.evidence.audit import Audit, Finding, audit, copied
 from fleet.evidence.chain import Key, Link
 from fleet.evidence.ledger import Ledger
 from fleet.evidence.receipt import Check, Receipt, save
-from fleet.host import files
 from fleet.supervisor.choice import attempt_directory
 
 
@@ -132,7 +131,6 @@ def _checks(receipt: Receipt) -> list[Check]:
         ours = open_house()
         house = replace(ours, home=Path(made), also_hidden=(ours.home,))
         attempt = replace(receipt.attempt, checks=0)
-        files.private_dir(house.artifacts(attempt.task))  # the fence needs them there
         save(house.attempt_directory(attempt) / "receipt.json", replace(receipt, checks=[]))
         found = asyncio.run(check(house, attempt, lambda known: None))
     return [found] if isinstance(found, Check) else list(found or ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -14,6 +14,7 @@ from fleet.host.git import Repository
 from fleet.host.repository import Workshop
 
 CHECKOUTS = "checkouts"
+LONGEST_TEXT = 64 * 1024
 
 
 def check_out(common: Path, tree: str, at: Path, *, base: str | None = None, put_back: Collection[str] = ()) -> None:
@@ -45,6 +46,26 @@ def _restored(shop: Workshop, base: str, paths: Sequence[str]) -> bytes:
             had[path] = b"%s %s 0\t%s\0" % (mode, blob, path)
     gone = b"".join(b"0 %s\t%s\0" % (b"0" * len(base), path) for path in names if path not in had)
     return gone + b"".join(had.values())
+
+
+def texts(found: Repository, objects: Path, tree: str, paths: Sequence[str]) -> dict[str, str]:
+    """What files of a tree say; without those that are large, or no files."""
+    asked = [path for path in paths if "\n" not in path]
+    if not asked:
+        return {}
+    with repository.workshop(found, objects) as shop:
+        listed = shop.do("cat-file", "--batch-check", stdin=_lines(f"{tree}:{path}" for path in asked))
+        facts = [line.split(b" ") for line in listed.split(b"\n")]
+        blobs = {
+            path: name[0].decode()
+            for path, name in zip(asked, facts, strict=False)
+            if name[1:2] == [b"blob"] and name[2].isdigit() and int(name[2]) <= LONGEST_TEXT
+        }
+        return {path: shop.do("cat-file", "blob", name).decode(errors="replace") for path, name in blobs.items()}
+
+
+def _lines(lines: Iterable[str]) -> bytes:
+    return b"".join(line.encode(errors="surrogateescape") + b"\n" for line in lines)
 
 
 def inner(at: Path, relative: PurePosixPath) -> Path:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from itertools import pairwise
-from posixpath import basename, normpath
+from posixpath import basename, dirname, normpath
 
 from fleet.core.proof import Change, ChangeKind
 
@@ -23,7 +24,7 @@ RUNNERS = (
     "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "noxfile.py",
     "sitecustomize.py", "usercustomize.py", "*.pth", ".coveragerc", "jest.config.*", "jest.setup.*", "vitest.config.*",
     "vitest.workspace.*", ".mocharc*", "karma.conf.*", "ava.config.*", "playwright.config.*", "cypress.config.*",
-    "phpunit.xml*", ".rspec", "nextest.toml",
+    "phpunit.xml*", ".rspec", "nextest.toml", ".npmrc", ".yarnrc*", ".pnpmfile.cjs", "bunfig.toml",
 )  # fmt: skip
 A_TEST, A_RUNNER = (re.compile("|".join(map(translate, patterns))) for patterns in (TESTS, RUNNERS))
 SHADOWS = {"pytest", "_pytest", "pluggy", "unittest", "nose2", "coverage", "hypothesis"}  # modules, found here first
@@ -33,11 +34,11 @@ READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gmake": (("Makefile", "makefile", "GNUmakefile"), ()),
     "just": (("justfile", "Justfile", ".justfile"), ()),
     "task": (("Taskfile.yml", "Taskfile.yaml"), ()),
-    "npm": (("package.json",), ()),
+    "npm": ((), ("package.json",)),
     "npx": ((), ("package.json",)),
-    "pnpm": (("package.json",), ()),
-    "yarn": (("package.json",), ()),
-    "bun": (("package.json",), ()),
+    "pnpm": ((), ("package.json",)),
+    "yarn": ((), ("package.json",)),
+    "bun": ((), ("package.json",)),
     "node": ((), ("package.json",)),
     "deno": ((), ("deno.json", "deno.jsonc")),
     "pytest": ((), ("pyproject.toml", "setup.cfg")),
@@ -54,11 +55,14 @@ READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ctest": ((), ("CMakeLists.txt",)),
     "bats": ((), ()),
 }
+PYTHONS = {"python", "pytest", "tox", "nox", "uv", "poetry", "hatch"}
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "source", "."}
 INTERPRETERS = {"python", "node", "ruby", "perl", "php", "deno", "bun", "lua", "Rscript", "tsx", "ts-node"}
 BEFORE = {"env", "exec", "time", "timeout", "nice", "xvfb-run", "command", "!", "if", "then", "do", "else", "{", "("}
 CHECKLIKE = re.compile(r"check|test|verif|spec|valid|lint|assert|(^|[_./-])(ci|qa)([_./-]|$)", re.IGNORECASE)
-VERSION = re.compile(r"[\d.]+\Z")
+NUMBER = re.compile(r"\.?\d[\d.]*[smhd]?\Z")
+CODE = re.compile(r"-\w*c\Z")
+HERE = re.compile(r"""\$\(pwd\)|`pwd`|\$\{?PWD\}?|\$\(dirname\s+"?\$\{?(?:0|BASH_SOURCE(?:\[0\])?)\}?"?\)""")
 OPERATOR = re.compile(r"[;&|()]+\Z")
 
 
@@ -79,10 +83,12 @@ class Own:
     put_back: frozenset[str] = frozenset()  # a check has to pass also with these as they were
 
 
-def own_files(commands: Iterable[str], changes: Sequence[Change], base: Callable[[], Iterable[str]]) -> Own:
+def own_files(
+    commands: Iterable[str], changes: Sequence[Change], base: Callable[[], Iterable[str]], led: Collection[str] = ()
+) -> Own:
     """What was done to the checks' own files. New tests, and lines added to one, are fine; but then the checks have to
     pass without them too, where there are tests without them. `base` tells the paths that were there before, when that
-    has to be known.
+    has to be known; `led` is what the checks' scripts lead to.
     """
     named = read_commands(commands)
     fresh = {one.path for one in changes if one.change is ChangeKind.ADDED and is_test(one.path)}
@@ -93,9 +99,10 @@ def own_files(commands: Iterable[str], changes: Sequence[Change], base: Callable
         if any(_is_forbidden(path, one, named) for path in ends):
             forbidden.update(ends)
         elif one.change is ChangeKind.ADDED:
-            if has_tests and one.path in fresh and not _is_word(one.path, named):
+            test = has_tests and one.path in fresh and not _is_word(one.path, named)
+            if test or _is_loaded(one.path) or _is_led(one.path, led):
                 back.add(one.path)
-        elif any(_is_own(path, named) or _is_settings(path, named) for path in ends):
+        elif any(_is_own(path, named) or _may_change(path, named, led) for path in ends):
             back.update(ends)
     return Own(frozenset(forbidden), frozenset(back))
 
@@ -103,8 +110,10 @@ def own_files(commands: Iterable[str], changes: Sequence[Change], base: Callable
 def _is_forbidden(path: str, change: Change, named: Named) -> bool:
     if change.change is ChangeKind.ADDED:
         script = path_ends(path, named.scripts) and bool(CHECKLIKE.search(basename(path)))
-        return script or _is_runner(path) or _is_shadow(path) or _is_read_first(path, named)
-    return _is_own(path, named) and not _is_addition(change)
+        module = _is_shadow(path) or _is_standard(path, named) or _is_compiled(path)
+        return script or module or _is_runner(path) or _is_read_first(path, named)
+    compiled = _is_compiled(path) and change.change is not ChangeKind.DELETED
+    return compiled or (_is_own(path, named) and not _is_addition(change))
 
 
 def _is_addition(change: Change) -> bool:
@@ -117,6 +126,15 @@ def _is_own(path: str, named: Named) -> bool:
     """Whether a path that was there before is a part of the checks."""
     read = any(basename(path) in READS[tool][0] for tool in named.tools)
     return is_test(path) or _is_runner(path) or path_ends(path, named.scripts) or read
+
+
+def _may_change(path: str, named: Named, led: Collection[str]) -> bool:
+    """Whether a path that was there before may be changed, and a check has to pass without that."""
+    return _is_settings(path, named) or _is_cached(path) or _is_led(path, led)
+
+
+def _is_led(path: str, led: Collection[str]) -> bool:
+    return path in led or any(one.endswith("/") and path.startswith(one) for one in led)
 
 
 def _is_settings(path: str, named: Named) -> bool:
@@ -143,6 +161,28 @@ def _is_shadow(path: str) -> bool:
     return path.split("/")[0].removesuffix(".py") in SHADOWS
 
 
+def _is_standard(path: str, named: Named) -> bool:
+    """A new module here is imported instead of one of Python's own: from the top, or from beside a check's script."""
+    module = path.removesuffix(".py").removesuffix("/__init__")
+    beside = {"", *(dirname(script) for script in named.scripts)}
+    is_new = path.endswith(".py") and basename(module) in sys.stdlib_module_names and dirname(module) in beside
+    return is_new and not PYTHONS.isdisjoint(named.tools)
+
+
+def _is_compiled(path: str) -> bool:
+    """A module without its source. What Python leaves in its cache is another thing: everybody does that."""
+    return path.endswith((".pyc", ".pyo")) and not _is_cached(path)
+
+
+def _is_cached(path: str) -> bool:
+    return "__pycache__" in path.split("/")
+
+
+def _is_loaded(path: str) -> bool:
+    """A new file that Python may load though no test asks for it."""
+    return _is_cached(path) or path == "__init__.py"
+
+
 def path_ends(path: str, words: Iterable[str]) -> bool:
     """Whether a path is one of these words, seen from its own directory or from one above."""
     return any(path == word or path.endswith(f"/{word}") for word in words)
@@ -158,23 +198,32 @@ def read_commands(commands: Iterable[str]) -> Named:
     tools: set[str] = set()
     words: set[str] = set()
     for command in commands:
-        for simple in _simple(command):
+        for simple in simple_commands(command):
             program, *rest = simple
-            tool = _tool(program)
-            tools |= {name for name in (tool, _module(tool, rest)) if name in READS}
-            scripts |= {_path(word) for word in _scripts(program, tool, rest)}
-            words |= {_path(word) for word in rest if not word.startswith("-")}
+            tool = tool_of(program)
+            tools |= {name for name in (tool, module_of(tool, rest)) if name in READS}
+            scripts |= {path_of(word) for word in scripts_of(program, tool, rest)}
+            words |= {path_of(word) for word in rest if not word.startswith("-")}
     return Named(frozenset(scripts), frozenset(tools), frozenset(words - {"."}))
 
 
-def _simple(command: str) -> Iterator[list[str]]:
+def simple_commands(command: str) -> Iterator[list[str]]:
     """Each simple command in a line of a shell, without what stands before its program."""
-    for line in command.splitlines():
+    for line in HERE.sub(".", command.replace("\\\n", " ")).splitlines():
         for part in _parts(line):
-            while part and (part[0] in BEFORE or "=" in part[0] or VERSION.match(part[0]) or part[0].startswith("-")):
+            while part and (part[0] in BEFORE or "=" in part[0] or NUMBER.match(part[0]) or part[0].startswith("-")):
                 part = part[1:]
             if part:
                 yield part
+                yield from simple_commands(_code(part))
+
+
+def _code(part: Sequence[str]) -> str:
+    """What `sh -c` or `eval` run."""
+    if part[0] == "eval":
+        return " ".join(part[1:])
+    is_shell = tool_of(part[0]) in SHELLS
+    return next((word for flag, word in pairwise(part) if is_shell and CODE.match(flag)), "")
 
 
 def _parts(line: str) -> list[list[str]]:
@@ -193,31 +242,40 @@ def _parts(line: str) -> list[list[str]]:
     return parts
 
 
-def _tool(program: str) -> str:
+def tool_of(program: str) -> str:
     """The name of a program without its directory and its version."""
     return re.sub(r"[\d.]+\Z", "", basename(program)) or program
 
 
-def _module(tool: str, rest: Sequence[str]) -> str:
+def module_of(tool: str, rest: Sequence[str]) -> str:
     """What `python -m`, `npx` or `uv run` run."""
     if tool == "python" and "-m" in rest[:-1]:
         return rest[rest.index("-m") + 1]
     words = [word for word in rest if not word.startswith("-") and word != "run"]
-    return _tool(words[0]) if words and tool in ("npx", "uv", "poetry", "hatch", "pnpm", "yarn", "bun") else ""
+    return tool_of(words[0]) if words and tool in ("npx", "uv", "poetry", "hatch", "pnpm", "yarn", "bun") else ""
 
 
-def _scripts(program: str, tool: str, rest: Sequence[str]) -> Iterator[str]:
+def scripts_of(program: str, tool: str, rest: Sequence[str], *, every: bool = False) -> Iterator[str]:
+    """The files that a simple command runs. What an interpreter runs is more often the product than its check."""
     if "/" in program and not program.startswith("/"):
         yield program
     first = next((word for word in rest if not word.startswith("-")), "")
-    is_code = bool({"-c", "-e", "-m"} & set(rest))
-    if first and not is_code and (tool in SHELLS or (tool in INTERPRETERS and CHECKLIKE.search(first))):
+    if first and _runs_a_file(tool, rest) and (every or tool in SHELLS or CHECKLIKE.search(first)):
         yield first
+    if tool == "find" and "-exec" in rest:
+        yield from (word for flag, word in pairwise(rest) if flag == "-name")
     if "make" in tool:
         yield from (word for flag, word in pairwise(rest) if flag in ("-f", "--file"))
 
 
-def _path(word: str) -> str:
+def _runs_a_file(tool: str, rest: Sequence[str]) -> bool:
+    """Whether a shell or an interpreter is given a file, and not code."""
+    if tool in SHELLS:
+        return not any(map(CODE.match, rest))
+    return tool in INTERPRETERS and {"-c", "-e", "-m"}.isdisjoint(rest)
+
+
+def path_of(word: str) -> str:
     return normpath(word.partition("::")[0]).lstrip("/")
 
 
@@ -247,12 +305,12 @@ def is_cut_short(command: str, output: str) -> bool:
     """Whether a runner that always says how it went did not: what it was to test has ended it, and an exit of 0 says
     nothing then. Of a command that sends its output elsewhere this is not known.
     """
-    parts = list(_simple(command))
+    parts = list(simple_commands(command))
     if not parts or re.search(r"[|<>\n`$]|--co\b|--collect", command) or counts(output) or WHOLE in output:
         return False
     program, *rest = parts[-1]
-    tool = _tool(program)
-    return bool({tool, _module(tool, rest)} & COUNTING) or (tool == "cargo" and rest[:1] == ["test"])
+    tool = tool_of(program)
+    return bool({tool, module_of(tool, rest)} & COUNTING) or (tool == "cargo" and rest[:1] == ["test"])
 
 
 def counts(output: str) -> dict[str, int]:

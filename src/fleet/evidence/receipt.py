@@ -51,14 +51,16 @@ class Result:
 
     @property
     def effect(self) -> bool | None:
-        """Whether anything was done; None when it cannot be known. A head that was there and cannot be found any more
-        is not work.
+        """Whether anything was done, by this attempt or by those before it whose work this one found; None when it
+        cannot be known. A head that was there and cannot be found any more is not work.
         """
         if self.problem is not None:
             return None
         if self.base is not None and self.head is None:
             return False
-        if self.head != self.base or self.uncommitted or self.gone or set(self.artifacts or ()) - NO_RESULT:
+        if self.is_changed or self.head != self.base or self.uncommitted or self.gone:
+            return True
+        if set(self.artifacts or ()) - NO_RESULT:
             return True
         return None if self.uncommitted is None or self.artifacts is None else False
 

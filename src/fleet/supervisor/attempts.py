@@ -25,7 +25,7 @@ from fleet.supervisor.provider import conclude
 from fleet.supervisor.refused import hear_refused
 from fleet.supervisor.result import add_checks, bring_back, look_at, nothing, write_receipt
 from fleet.supervisor.scope_watch import ScopeWatch, out_of_scope
-from fleet.supervisor.settle import decide, has_more, publish, put_back, reopen, tell
+from fleet.supervisor.settle import decide, has_more, pin, publish, put_back, reopen, tell
 from fleet.supervisor.start import marks, start
 from fleet.supervisor.verify import check
 from fleet.supervisor.watch import Watch
@@ -168,6 +168,7 @@ class Attempts:
     def _settle(self, attempt: Attempt) -> Attempt:
         """Tell the ledger, then the tracker: in this order nobody can start the task anew while it is unsettled."""
         receipt = load_receipt(self._house.attempt_directory(attempt) / "receipt.json")
+        pin(self._house, attempt, receipt)
         if attempt.verdict is None:
             attempt = self._decided(attempt, receipt)
         conclude(self._house, attempt)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from fleet import tracker
+from fleet import places, tracker
 from fleet.core import FleetError, NotFound
 from fleet.core.errors import is_passing
 from fleet.core.task import Status, is_cancelled
+from fleet.core.text import clean
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence import ledger
 from fleet.evidence.chain import Key, make_key, seal
 from fleet.evidence.claims import claims
-from fleet.evidence.receipt import Process, Receipt, save
-from fleet.host import files
+from fleet.evidence.receipt import Process, Receipt, load_receipt, save
+from fleet.evidence.tree import LANDING, point
+from fleet.host import files, repository
 from fleet.places import ports
 from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.house import House
-from fleet.supervisor.trees import demands_of
-from fleet.supervisor.verdict import Facts, judge
+from fleet.supervisor.trees import demands_of, place_now
+from fleet.supervisor.verdict import Facts, calls_of, judge
 
 STDERR = 1024 * 1024
 
@@ -45,7 +48,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
             attempts=(attempt.limits or house.runtime.limits).attempts,
             backoff=house.runtime.backoff,
             demands=demands_of(attempt),
-            calls=receipt.heard.calls if receipt and attempt.finished else None,
+            calls=_calls(house, attempt, receipt, earlier) if attempt.finished else None,
         )
     )
     return replace(
@@ -58,6 +61,17 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
         proof=judged.proof,
         reason=judged.reason,
     )
+
+
+def _calls(house: House, attempt: Attempt, receipt: Receipt | None, earlier: Sequence[Attempt]) -> int | None:
+    """How many tools were called for what stands in the place: by this attempt, and by those whose work it found."""
+    counts = [receipt.heard.calls if receipt else None]
+    for one in earlier:
+        same = one.started is not None and one.cwd == attempt.cwd and one.base_tree == attempt.base_tree
+        if same and attempt.base_tree is not None:
+            found = load_receipt(house.attempt_directory(one) / "receipt.json")
+            counts.append(sum(one.tools.values()) or (found.heard.calls if found else None))
+    return calls_of(counts)
 
 
 def has_more(house: House, attempt: Attempt) -> bool:
@@ -79,6 +93,25 @@ def _believed(house: House, attempt: Attempt, receipt: Receipt | None) -> Proces
     if process.cause != Ending.CANCELLED or attempt.started is None:
         return process
     return replace(process, cause=Ending.LOST.value, error="its keeper was told to stop, and not by fleet abort")
+
+
+def pin(house: House, attempt: Attempt, receipt: Receipt | None) -> None:
+    """Let the ref name what was checked: the code under test may have moved it while its check ran."""
+    landing, ref = receipt.result.landing if receipt else None, f"{LANDING}{attempt.id}"
+    if landing is None:
+        return
+    try:
+        ground = places.ground(place_now(attempt))
+        if ground is None:
+            return
+        found = repository.ref(ground.main, ref)
+        point(ground.main, ref, landing)
+    except (FleetError, OSError) as problem:
+        said = clean(str(problem), 500)
+        house.log.say("landing not put back", task=attempt.task, level="warning", attempt=attempt.id, text=said)
+        return
+    if found != landing:
+        house.log.say("landing put back", task=attempt.task, level="warning", attempt=attempt.id, found=found)
 
 
 def put_back(house: House, attempt: Attempt) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from fleet import places
 from fleet.core import FleetError, Unavailable, scope
 from fleet.core.errors import is_passing
+from fleet.core.globs import matching
 from fleet.core.proof import Change, CheckSpec, Demands
 from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt, PlaceKind, Verdict
 from fleet.evidence import checks
+from fleet.evidence.checkout import texts
 from fleet.evidence.outcome import Began, outcome
 from fleet.evidence.receipt import SHOWN, Result
+from fleet.evidence.scripts import led_to
 from fleet.evidence.snapshot import Marks
 from fleet.evidence.tree import FOUND, LANDING, LeftOut, look_into, point
 from fleet.places import Ground, Place
@@ -103,7 +107,9 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
             return replace(result, problem=filtered(left_out)) if left_out else result
         landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
         _keep(place, ground, landing, f"{LANDING}{attempt.id}")
-        return _judged(replace(result, landing=landing), changes, demands_of(attempt), lambda: trees.names(began.base))
+        asked = demands_of(attempt)
+        own = _own(ground, changes, asked, began.base, cache(lambda: trees.names(began.base)))
+        return _judged(replace(result, landing=landing), changes, asked, own)
 
 
 def filtered(left_out: Sequence[LeftOut]) -> str:
@@ -115,10 +121,19 @@ def filtered(left_out: Sequence[LeftOut]) -> str:
     return clean(sayable(f"{which}; the agent has to commit them itself"), LONGEST)
 
 
-def _judged(result: Result, changes: Sequence[Change], asked: Demands, base: Callable[[], Iterable[str]]) -> Result:
-    """The result with what is outside its scope, and with the checks' own files that are put back for a second run."""
+def _own(
+    ground: Ground, changes: Sequence[Change], asked: Demands, base: str, names: Callable[[], Iterable[str]]
+) -> checks.Own:
+    """Of these changes, those of the checks' own files."""
     commands = [one.run for one in asked.checks]
-    own = checks.own_files(commands, changes, base) if commands else checks.Own()
+    if not commands:
+        return checks.Own()
+    led = led_to(commands, names, partial(texts, ground.repository, ground.main / "objects", base))
+    return checks.own_files(commands, changes, names, {one for one in led if not matching(asked.scope.protected, one)})
+
+
+def _judged(result: Result, changes: Sequence[Change], asked: Demands, own: checks.Own) -> Result:
+    """The result with what is outside its scope, and with the checks' own files that are put back for a second run."""
     breaches = scope.breaches(changes, asked.scope, check_files=own.forbidden)
     return replace(
         result,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fleet.core.proof import Demands, Proof, TaskKind, Unverified
@@ -45,7 +46,7 @@ class Facts:
     attempts: int = 3
     backoff: float = 10.0
     demands: Demands = NOTHING_ASKED
-    calls: int | None = None  # of tools; None: this coder does not report them
+    calls: int | None = None  # of tools, by all attempts at this result; None: a coder does not report them
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,12 @@ def _idle(facts: Facts) -> str | None:
     if facts.result is not None and facts.result.is_changed is False:
         return NOTES_ONLY if set(facts.result.artifacts or ()) - NO_RESULT else "what it left is what it found"
     return "it called no tool, so what it says it did was not done by it" if facts.calls == 0 else None
+
+
+def calls_of(counts: Iterable[int | None]) -> int | None:
+    """The tool calls of all attempts at one result: who finds the work done may well call none."""
+    known = list(counts)
+    return sum(filter(None, known)) or (None if None in known else 0)
 
 
 def _failing(facts: Facts) -> str | None:

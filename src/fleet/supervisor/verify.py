@@ -26,13 +26,15 @@ from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.house import House
 from fleet.supervisor.result import TAIL
-from fleet.supervisor.start import marks, told
+from fleet.supervisor.start import marks
 from fleet.supervisor.trees import demands_of, place_now
 
 CHECK_OUTPUT = 16 * 1024 * 1024
 PIECE = 1024 * 1024
 CUT_SHORT = "exit 0, and its runner did not say how many tests passed"
 TRIES = 3
+# What a user's own settings could make of a check is no part of it: an agent can write those files, too.
+ALONE = {"PYTHONNOUSERSITE": "1", "PIP_CONFIG_FILE": "/dev/null", "NPM_CONFIG_USERCONFIG": "/dev/null"}
 CLEAN, AS_THEY_WERE, IN_PLACE = (
     "a clean checkout of what it left", "the same, with the checks' own files as they were", "the place itself",
 )  # fmt: skip
@@ -96,6 +98,7 @@ async def _checked(
     for number in range(run.number, run.number + TRIES):
         directory = house.attempt_directory(attempt) / ("check" if number == 1 else f"check.{number}")
         at = house.home / checkout.CHECKOUTS / f"{attempt.id}-{number}"
+        compiled = at.with_name(f"{at.name}.pyc")  # beside it: what stands in a tree compiled is not believed
         if attempt.checks < number:  # not begun by an earlier supervisor, so what stands there is not ours
             await aside(files.fresh_dir, directory)
         try:
@@ -108,12 +111,24 @@ async def _checked(
         if attempt.checks < number:
             attempt = replace(attempt, checks=number)
             await aside(keep, attempt)
-        seen = await _run(house, attempt, run.spec, room, directory)
-        await at_leisure(partial(repository.remove_tree, at))
+        await aside(files.private_dir, compiled)
+        seen = await _run(house, attempt, run.spec, room, directory, compiled)
+        await at_leisure(partial(_remove, at, compiled))
         if seen is not None and seen.cause not in (Cause.CANCELLED, Cause.ABANDONED):
             return _heard(said, room, seen, directory), attempt
-        await aside(keeper.sweep, marks(house, attempt))
+        await aside(_sweep, house, attempt)
     return said, attempt
+
+
+def _remove(*made: Path) -> None:
+    for one in made:
+        repository.remove_tree(one)
+
+
+def _sweep(house: House, attempt: Attempt) -> None:
+    """End what outlived the keeper of a check: by its fence, or by its own mark where there is none."""
+    keeper.sweep(marks(house, attempt))
+    keeper.sweep(_marks(house, attempt))
 
 
 def make_room(attempt: Attempt, result: Result, run: Run, at: Path, directory: Path) -> Room:
@@ -139,11 +154,21 @@ def _lent(ground: Ground, spec: CheckSpec) -> str:
     return f"; {', '.join(spec.needs)} lent from the place itself"
 
 
-async def _run(house: House, attempt: Attempt, spec: CheckSpec, room: Room, directory: Path) -> keeper.Exit | None:
-    artifacts = house.artifacts(attempt.task)
+def _marks(house: House, attempt: Attempt) -> dict[str, str]:
+    """What a check's processes have in their environment. It is a number like any service's: what is checked need not
+    know by whom.
+    """
+    return {"INVOCATION_ID": keeper.label(marks(house, attempt)).rpartition("-")[2]}
+
+
+async def _run(
+    house: House, attempt: Attempt, spec: CheckSpec, room: Room, directory: Path, compiled: Path
+) -> keeper.Exit | None:
+    """Nothing of what the agent was told, or has left outside the tree, is there for a check."""
+    alone = ALONE | {"PYTHONPYCACHEPREFIX": str(compiled)} | _marks(house, attempt)
     start = keeper.Start(
         argv=("/bin/sh", "-c", spec.run),
-        env=agent_environment(house.environment, (), {}, told(house, attempt)),
+        env=agent_environment(house.environment, (), {}, alone),
         cwd=room.cwd,
         stdin="",
         timeout=spec.timeout,
@@ -152,9 +177,10 @@ async def _run(house: House, attempt: Attempt, spec: CheckSpec, room: Room, dire
         supervisor_lock=house.home / LOCK,
         fence=Fence(
             hidden=(house.home, *house.also_hidden),
-            shown=(room.top, artifacts),
-            read_only=(artifacts, *room.lenders),
+            shown=(room.top, compiled),
+            read_only=room.lenders,
             network=False,
+            label=keeper.label(marks(house, attempt)),
         ),
     )
     hold = await aside(keeper.hold, directory, start)
