@@ -187,3 +187,27 @@ def test_what_a_runner_counted(output: str, found: dict[str, int]) -> None:
 )
 def test_a_runner_that_was_ended_by_what_it_tests_says_nothing(command: str, output: str, cut_short: bool) -> None:
     assert is_cut_short(command, output) is cut_short
+
+
+@pytest.mark.parametrize(
+    ("command", "change", "own"),
+    [
+        ("python3 -m pytest -q", new("pyproject.toml"), Own(put_back=frozenset({"pyproject.toml"}))),
+        ("pytest", new("setup.cfg"), Own(put_back=frozenset({"setup.cfg"}))),
+        ("ruff check .", new("ruff.toml"), Own(put_back=frozenset({"ruff.toml"}))),
+        ("ruff check .", edited(".flake8"), Own(put_back=frozenset({".flake8"}))),
+        ("cargo test", new(".cargo/config.toml"), Own(put_back=frozenset({".cargo/config.toml"}))),
+        ("mvn test", new(".mvn/maven.config"), Own(put_back=frozenset({".mvn/maven.config"}))),
+        ("make test", new("test"), Own(forbidden=frozenset({"test"}))),
+        ("make test", new("testing.md"), Own()),
+        ("./check.sh test", new("test"), Own()),
+    ],
+)
+def test_settings_that_came_are_left_out_of_a_second_run_and_nothing_stands_for_a_goal(
+    command: str, change: Change, own: Own
+) -> None:
+    assert own_files([command], [change], lambda: ["tests/test_a.py"]) == own
+
+
+def test_settings_of_a_project_that_had_no_tests_are_its_own() -> None:
+    assert own_files(["pytest"], [new("pyproject.toml"), new("tests/test_a.py")], lambda: ["README.md"]) == Own()

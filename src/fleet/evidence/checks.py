@@ -26,7 +26,14 @@ RUNNERS = (
     "vitest.workspace.*", ".mocharc*", "karma.conf.*", "ava.config.*", "playwright.config.*", "cypress.config.*",
     "phpunit.xml*", ".rspec", "nextest.toml", ".npmrc", ".yarnrc*", ".pnpmfile.cjs", "bunfig.toml",
 )  # fmt: skip
-A_TEST, A_RUNNER = (re.compile("|".join(map(translate, patterns))) for patterns in (TESTS, RUNNERS))
+# Settings of linters, compilers and runners, which may change for good reasons: a check has to pass without that, too.
+SETTINGS = (
+    "ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini", ".flake8", "pylintrc", ".pylintrc", "eslint.config.*",
+    ".eslintrc*", ".eslintignore", "tsconfig*.json", "biome.json*", ".golangci.*", "clippy.toml", ".clippy.toml",
+    "vite.config.*", "babel.config.*", ".babelrc*", "settings.gradle*", "go.work", "mix.exs",
+)  # fmt: skip
+HIDDEN_SETTINGS = (".cargo/config.toml", ".cargo/config", ".mvn/maven.config", ".mvn/jvm.config")
+A_TEST, A_RUNNER, A_SETTING = (re.compile("|".join(map(translate, found))) for found in (TESTS, RUNNERS, SETTINGS))
 SHADOWS = {"pytest", "_pytest", "pluggy", "unittest", "nose2", "coverage", "hypothesis"}  # modules, found here first
 # What a program reads to know what it is to do; those after the bar may change for many good reasons.
 READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -92,14 +99,15 @@ def own_files(
     """
     named = read_commands(commands)
     fresh = {one.path for one in changes if one.change is ChangeKind.ADDED and is_test(one.path)}
-    has_tests = bool(fresh) and any(is_test(path) for path in base())
+    settings = {one.path for one in changes if one.change is ChangeKind.ADDED and _is_settings(one.path, named)}
+    has_tests = bool(fresh or settings) and any(is_test(path) for path in base())
     forbidden, back = set(), set()
     for one in changes:
         ends = [path for path in (one.old_path, one.path) if path is not None]
         if any(_is_forbidden(path, one, named) for path in ends):
             forbidden.update(ends)
         elif one.change is ChangeKind.ADDED:
-            test = has_tests and one.path in fresh and not _is_word(one.path, named)
+            test = has_tests and one.path in fresh | settings and not _is_word(one.path, named)
             if test or _is_loaded(one.path) or _is_led(one.path, led):
                 back.add(one.path)
         elif any(_is_own(path, named) or _may_change(path, named, led) for path in ends):
@@ -111,7 +119,8 @@ def _is_forbidden(path: str, change: Change, named: Named) -> bool:
     if change.change is ChangeKind.ADDED:
         script = path_ends(path, named.scripts) and bool(CHECKLIKE.search(basename(path)))
         module = _is_shadow(path) or _is_standard(path, named) or _is_compiled(path)
-        return script or module or _is_runner(path) or _is_read_first(path, named)
+        first = _is_read_first(path, named) or _is_goal(path, named)
+        return script or module or first or _is_runner(path)
     compiled = _is_compiled(path) and change.change is not ChangeKind.DELETED
     return compiled or (_is_own(path, named) and not _is_addition(change))
 
@@ -138,7 +147,13 @@ def _is_led(path: str, led: Collection[str]) -> bool:
 
 
 def _is_settings(path: str, named: Named) -> bool:
-    return any(basename(path) in READS[tool][1] for tool in named.tools)
+    read = any(basename(path) in READS[tool][1] for tool in named.tools)
+    return read or A_SETTING.match(basename(path)) is not None or path_ends(path, HIDDEN_SETTINGS)
+
+
+def _is_goal(path: str, named: Named) -> bool:
+    """A file of the name of what make is to make: then there is nothing to do for it."""
+    return any("make" in tool for tool in named.tools) and path in named.words
 
 
 def _is_read_first(path: str, named: Named) -> bool:

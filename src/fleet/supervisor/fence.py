@@ -47,10 +47,10 @@ def fence(house: House, attempt: Attempt, given: Mapping[str, str], marks: Mappi
 
 
 def check_fence(
-    house: House, attempt: Attempt, top: Path, lent: Sequence[Path], marks: Mapping[str, str]
+    house: House, attempt: Attempt, own: Sequence[Path], lent: Sequence[Path], marks: Mapping[str, str]
 ) -> keeper.Fence | None:
-    """The fence of a check, which runs the agent's own code: it has no network, and sees nothing of the home but the
-    checkout. Where its agent could be fenced, so can it be: a fence that fails is not done without.
+    """The fence of a check, which runs the agent's own code: it has no network, and sees nothing of the home but its
+    own directories. Where its agent could be fenced, so can it be: a fence that fails is not done without.
     """
     if house.runtime.fence is FenceMode.OFF:
         return None
@@ -58,7 +58,7 @@ def check_fence(
     held = ended is not None and ended.fenced is True
     return keeper.Fence(
         hidden=(house.home, *house.also_hidden, *_terminals()),
-        shown=(top,),
+        shown=tuple(own),
         read_only=tuple(lent),
         network=False,
         required=held or house.runtime.fence is FenceMode.REQUIRE,

@@ -138,7 +138,9 @@ def _judged(result: Result, changes: Sequence[Change], asked: Demands, own: chec
     return replace(
         result,
         breaches=[replace(one, path=sayable(one.path), reason=sayable(one.reason)) for one in breaches[:SHOWN]],
-        check_files=[path for path in sorted(own.put_back) if sayable(path) == path],
+        check_files=[
+            path for path in sorted(own.put_back) if sayable(path) == path and not matching(asked.scope.protected, path)
+        ],
     )
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
+from signal import SIGKILL
 
 from fleet import keeper, places
 from fleet.core import FleetError, Unavailable
@@ -19,14 +20,14 @@ from fleet.evidence.checks import counts, is_cut_short
 from fleet.evidence.receipt import Check, Receipt, Result, load_receipt
 from fleet.host import files, repository
 from fleet.keeper import Cause
-from fleet.keeper.base import Fence
 from fleet.places import Ground
 from fleet.supervisor.aside import aside, at_leisure
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.fence import check_fence
 from fleet.supervisor.house import House
 from fleet.supervisor.result import TAIL
-from fleet.supervisor.start import marks
+from fleet.supervisor.start import limited, marks
 from fleet.supervisor.trees import demands_of, place_now
 
 CHECK_OUTPUT = 16 * 1024 * 1024
@@ -106,23 +107,33 @@ async def _checked(
         except Unavailable:
             raise
         except FleetError as problem:
-            await at_leisure(partial(repository.remove_tree, at))
+            await at_leisure(partial(_remove, house, attempt, at))
             return replace(said, cause=clean(problem.message, 500), lost=False), attempt
         if attempt.checks < number:
             attempt = replace(attempt, checks=number)
             await aside(keep, attempt)
         await aside(files.private_dir, compiled)
         seen = await _run(house, attempt, run.spec, room, directory, compiled)
-        await at_leisure(partial(_remove, at, compiled))
-        if seen is not None and seen.cause not in (Cause.CANCELLED, Cause.ABANDONED):
-            return _heard(said, room, seen, directory), attempt
+        await at_leisure(partial(_remove, house, attempt, at, compiled))
+        if seen is not None and not _is_cut_off(seen):
+            return await aside(_heard, said, room, seen, directory), attempt
         await aside(_sweep, house, attempt)
     return said, attempt
 
 
-def _remove(*made: Path) -> None:
+def _is_cut_off(seen: keeper.Exit) -> bool:
+    """Whether somebody else ended a check, so that it says nothing: its keeper was told to, or the machine ran out."""
+    return seen.cause in (Cause.CANCELLED, Cause.ABANDONED) or seen.signal == SIGKILL
+
+
+def _remove(house: House, attempt: Attempt, *made: Path) -> None:
+    """Remove what was made for a check; what may not be, because of whom a check has called, is not its fault."""
     for one in made:
-        repository.remove_tree(one)
+        try:
+            repository.remove_tree(one)
+        except FleetError as problem:
+            facts = {"attempt": attempt.id, "text": problem.message}
+            house.log.say("checkout not removed", task=attempt.task, level="warning", **facts)
 
 
 def _sweep(house: House, attempt: Attempt) -> None:
@@ -167,7 +178,7 @@ async def _run(
     """Nothing of what the agent was told, or has left outside the tree, is there for a check."""
     alone = ALONE | {"PYTHONPYCACHEPREFIX": str(compiled)} | _marks(house, attempt)
     start = keeper.Start(
-        argv=("/bin/sh", "-c", spec.run),
+        argv=limited(house, attempt, ("/bin/sh", "-c", spec.run)),
         env=agent_environment(house.environment, (), {}, alone),
         cwd=room.cwd,
         stdin="",
@@ -175,13 +186,7 @@ async def _run(
         output=CHECK_OUTPUT,
         dead_man=spec.timeout,
         supervisor_lock=house.home / LOCK,
-        fence=Fence(
-            hidden=(house.home, *house.also_hidden),
-            shown=(room.top, compiled),
-            read_only=room.lenders,
-            network=False,
-            label=keeper.label(marks(house, attempt)),
-        ),
+        fence=check_fence(house, attempt, (room.top, compiled), room.lenders, marks(house, attempt)),
     )
     hold = await aside(keeper.hold, directory, start)
     try:
@@ -205,7 +210,7 @@ def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check
     return replace(
         said,
         passed=passed and not cut_short,
-        cause=CUT_SHORT if cut_short else f"exit {seen.code}" if seen.cause == Cause.EXITED else cause,
+        cause=CUT_SHORT if cut_short else _exit(seen) if seen.cause == Cause.EXITED else cause,
         code=seen.code,
         seconds=seen.wall,
         tail=text[-TAIL:],
@@ -215,6 +220,10 @@ def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check
         where=f"{said.where}{room.lent}",
         network=None if seen.fenced is None else not seen.fenced,
     )
+
+
+def _exit(seen: keeper.Exit) -> str:
+    return f"exit {seen.code}" if seen.signal is None else f"ended by signal {seen.signal}"
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
