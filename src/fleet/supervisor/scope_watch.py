@@ -107,8 +107,14 @@ class ScopeWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def meet(self, attempt: Attempt, end: Callable[[], object]) -> None:
-        """Watch one more, until it is let go. One that works outside a repository is not watched."""
-        found = await aside(self._met, attempt, end)
+        """Watch one more, until it is let go. One that works outside a repository is not watched.
+
+        One that an earlier supervisor had flagged to be ended, and may not have come as far as to end, is ended now.
+        """
+        known = await aside(flagged, self._house.attempt_directory(attempt))
+        if known.ended:
+            await aside(end)
+        found = await aside(self._met, attempt, end, known)
         if found is None:
             return
         self._watched[attempt.id] = found
@@ -126,14 +132,14 @@ class ScopeWatch:
         found = self._watched.get(attempt)
         return found.changed if found else None
 
-    def _met(self, attempt: Attempt, end: Callable[[], object]) -> _Watched | None:
+    def _met(self, attempt: Attempt, end: Callable[[], object], known: Flagged) -> _Watched | None:
         repository = git.find(Path(attempt.cwd)) if attempt.cwd else None
         if repository is None or attempt.demands is None:
             return None
         directory = self._house.attempt_directory(attempt)
         before = load_snapshot(directory / "before.json")
-        known = list(flagged(directory).reasons)
-        return _Watched(attempt.id, end, repository, (before.files if before else None) or {}, directory, known)
+        files_before = (before.files if before else None) or {}
+        return _Watched(attempt.id, end, repository, files_before, directory, list(known.reasons))
 
     async def _go_on(self) -> None:
         clock = asyncio.get_running_loop().time

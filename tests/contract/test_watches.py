@@ -1,0 +1,85 @@
+"""Agents watched while they work, with a real repository: what one of them does keeps nobody else from being seen."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fleet.coders.known import find_coder
+from fleet.config.runtime import Live
+from fleet.core.proof import Demands, OnBreach, Scope
+from fleet.core.work import Attempt
+from fleet.evidence.ledger import Ledger
+from fleet.supervisor.house import House
+from fleet.supervisor.log import Log
+from fleet.supervisor.scope_watch import FILE, Flagged, ScopeWatch
+from fleet.tracker.local import Local
+
+SECONDS = 30.0
+GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.invalid")
+ENDS = Demands(scope=Scope(on_breach=OnBreach.END))
+
+
+class Scene:
+    """A house, a repository, and agents in it that have said something."""
+
+    def __init__(self, root: Path) -> None:
+        self.said: list[dict[str, object]] = []
+        home, self.repo = root / "home", root / "repo"
+        home.mkdir()
+        self.repo.mkdir()
+        self.house = House(
+            home, Local(home), Ledger(home), Live(home / "runtime.toml"), find_coder, Log(home, self.said.append), "me"
+        )
+        self.git("init", "-q")
+        (self.repo / "a").write_text("a")
+        self.git("add", "-A")
+        self.git("commit", "-qm", "first")
+        self.agents: dict[str, Attempt] = {}
+
+    def git(self, *args: str) -> str:
+        return subprocess.run([*GIT, *args], cwd=self.repo, check=True, capture_output=True, text=True).stdout.strip()
+
+    def agent(self, task: str) -> Attempt:
+        head = self.git("rev-parse", "HEAD")
+        made = Attempt(
+            f"{task}.1", task, 1, "c", None, str(self.repo), "me", 0.0, began_at=head, demands=ENDS, events=1
+        )
+        self.house.attempt_directory(made).mkdir(parents=True)
+        self.agents[made.id] = made
+        return made
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        return [one for one in self.said if one["event"] == name]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def told(event: asyncio.Event) -> Callable[[], None]:
+    """Set an event of this loop's from any thread."""
+    loop = asyncio.get_running_loop()
+    return lambda: loop.call_soon_threadsafe(event.set) and None
+
+
+def test_an_agent_that_was_flagged_is_ended_though_its_supervisor_was_killed_before(scene: Scene) -> None:
+    one, other, ended = scene.agent("t1"), scene.agent("t2"), list[str]()
+    flag = msgspec.json.encode(Flagged((".github/ci.yml is protected",), ended=True))
+    (scene.house.attempt_directory(one) / FILE).write_bytes(flag)
+
+    async def meet() -> None:
+        watch = ScopeWatch(scene.house, scene.agents.get)
+        await watch.meet(one, lambda: ended.append(one.id))
+        await watch.meet(other, lambda: ended.append(other.id))
+        for met in (one, other):
+            watch.let_go(met.id)
+
+    asyncio.run(meet())
+    assert ended == [one.id]
