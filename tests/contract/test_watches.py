@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -29,7 +29,7 @@ class Scene:
     """A house, a repository, and agents in it that have said something."""
 
     def __init__(self, root: Path) -> None:
-        self.said: list[dict[str, object]] = []
+        self.said: list[Mapping[str, object]] = []
         home, self.repo = root / "home", root / "repo"
         home.mkdir()
         self.repo.mkdir()
@@ -54,7 +54,7 @@ class Scene:
         self.agents[made.id] = made
         return made
 
-    def events(self, name: str) -> list[dict[str, object]]:
+    def events(self, name: str) -> list[Mapping[str, object]]:
         return [one for one in self.said if one["event"] == name]
 
 
@@ -63,10 +63,10 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def told(event: asyncio.Event) -> Callable[[], None]:
+def told(event: asyncio.Event) -> Callable[[], object]:
     """Set an event of this loop's from any thread."""
     loop = asyncio.get_running_loop()
-    return lambda: loop.call_soon_threadsafe(event.set) and None
+    return lambda: loop.call_soon_threadsafe(event.set)
 
 
 def test_an_agent_that_was_flagged_is_ended_though_its_supervisor_was_killed_before(scene: Scene) -> None:

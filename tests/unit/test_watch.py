@@ -11,7 +11,7 @@ import pytest
 from fleet.core.liveness import Action, Flight, LifeState, Policy, Rule
 from fleet.core.work import Attempt, Event, EventKind, Window
 from fleet.host.vitals import Vitals
-from fleet.supervisor.watch import AWAY, LIMITED_FOR, Ground, Watched
+from fleet.supervisor.watch import AWAY, LIMITED_FOR, MOST_CALLS, Ground, Watched
 
 START = 1000.0
 WALL = 1_700_000_000.0
@@ -29,6 +29,7 @@ class Scene:
         self.one = Watched(attempt, GROUND, POLICY.with_silence(silence), START, WALL)
         self.seen: list[str] = []
         self.actions: list[Action] = []
+        self.why = ""
 
     def hear(self, *events: Event, **facts: Any) -> None:
         self.attempt = replace(self.attempt, **facts)
@@ -41,6 +42,7 @@ class Scene:
         if news is not None:
             self.seen.append(news.life.state.value)
             self.actions.append(news.action)
+            self.why = news.life.why
         return self.seen[-1]
 
 
@@ -175,6 +177,15 @@ def test_calls_of_an_earlier_supervisors_time_are_still_running(scene: Scene) ->
     scene.one.called_before([("c1", "Bash: make")], scene.now)
     assert scene.look(passed=5.0) == "tool running"
     scene.hear(ended("c1"))
+    assert scene.look() != "tool running"
+
+
+def test_calls_that_never_come_back_are_held_in_bounded_memory(scene: Scene) -> None:
+    for n in range(MOST_CALLS * 3):
+        scene.hear(called(f"c{n}"))
+    scene.look()
+    assert scene.why == f"Bash: make and {MOST_CALLS - 1} more has not come back"
+    scene.hear(*(ended(f"c{n}") for n in range(MOST_CALLS * 3)))
     assert scene.look() != "tool running"
 
 

@@ -31,6 +31,7 @@ TALK = 1024  # bytes a second, likewise
 LIMITED_FOR = 600.0  # seconds that a provider is believed to let an agent wait, when it does not say for how long
 LIMITED = 429
 WORDS = 200  # characters
+MOST_CALLS = 1000  # that have not come back and are kept in mind; no agent makes so many at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,7 @@ class Watched:
         dispatched = None if attempt.dispatched is None else attempt.dispatched - self._offset
         self._facts = Facts(started=min(began, now), dispatched=dispatched, heard=now)
         self._life = attempt.life and replace(attempt.life, since=attempt.life.since - self._offset)
-        self._tools: dict[str, Since] = {}
-        self._prints: dict[str, tuple[str, str]] = {}
+        self._calls: dict[str, tuple[Since, str]] = {}  # that have not come back, each with the print of what was given
         self._habit, self._strangers = Habit(), count()
         self._vitals: Vitals | None = None
         self._stamps: tuple[int | None, ...] = ()
@@ -105,7 +105,12 @@ class Watched:
 
     def called_before(self, calls: Iterable[tuple[str, str]], now: float) -> None:
         """Calls that had not come back when an earlier supervisor went away."""
-        self._tools |= {call: Since(now, what) for call, what in calls}
+        for call, what in calls:
+            self._open(call, Since(now, what), None)
+
+    def _open(self, call: str, since: Since, given: str | None) -> None:
+        if call in self._calls or len(self._calls) < MOST_CALLS:
+            self._calls[call] = (since, given or f"#{next(self._strangers)}")
 
     def _called(self, event: Event, now: float) -> None:
         """Open and close calls, and keep in mind what each came to."""
@@ -113,17 +118,14 @@ class Watched:
         match event.kind:
             case EventKind.TOOL_CALLED:
                 what = clean(": ".join(part for part in (event.tool, event.text) if part), WORDS) or "a tool"
-                self._tools[call] = Since(now, what)
-                self._prints[call] = (event.given or f"#{next(self._strangers)}", what)
+                self._open(call, Since(now, what), event.given)
             case EventKind.TOOL_ENDED:
-                self._tools.pop(call, None)
-                given, what = self._prints.pop(call, (f"#{next(self._strangers)}", ""))
+                begun, given = self._calls.pop(call, (Since(now), f"#{next(self._strangers)}"))
                 self._habit = self._habit.after(f"{given} {event.ok} {event.text}", now)
                 repeats, since = self._habit.repeats()
-                self._facts = replace(self._facts, repeats=repeats, repeated=Since(since, what))
+                self._facts = replace(self._facts, repeats=repeats, repeated=Since(since, begun.what))
             case EventKind.RESULT:
-                self._tools.clear()
-                self._prints.clear()
+                self._calls.clear()
 
     def _permitted(self, event: Event, now: float) -> None:
         """Who was not permitted something waits for a person, until it goes on with something else."""
@@ -180,7 +182,8 @@ class Watched:
         """Say what it does now; whoever follows it is stirred when that is something new."""
         if flight is not None and flight.since is not None:
             flight = Flight(flight.since - self._offset)
-        life = assess(replace(self._facts, tools=tuple(self._tools.values()), request=flight), self.policy, now)
+        tools = tuple(since for since, _ in self._calls.values())
+        life = assess(replace(self._facts, tools=tools, request=flight), self.policy, now)
         before = self._life
         if before is not None and before.state is life.state is LifeState.WORKING:
             life = replace(life, since=before.since)
