@@ -12,12 +12,14 @@ import pytest
 
 from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
+from fleet.core.liveness import LifeState, Policy, Rule
 from fleet.core.proof import Demands, OnBreach, Scope
 from fleet.core.work import Attempt
 from fleet.evidence.ledger import Ledger
 from fleet.supervisor.house import House
 from fleet.supervisor.log import Log
 from fleet.supervisor.scope_watch import FILE, Flagged, ScopeWatch
+from fleet.supervisor.watch import Watch
 from fleet.tracker.local import Local
 
 SECONDS = 30.0
@@ -79,7 +81,67 @@ def test_an_agent_that_was_flagged_is_ended_though_its_supervisor_was_killed_bef
         await watch.meet(one, lambda: ended.append(one.id))
         await watch.meet(other, lambda: ended.append(other.id))
         for met in (one, other):
-            watch.let_go(met.id)
+            await watch.let_go(met.id)
 
     asyncio.run(meet())
     assert ended == [one.id]
+
+
+def test_one_agent_that_cannot_be_ended_keeps_no_other_from_it_and_is_told_again(scene: Scene) -> None:
+    one, other, asked = scene.agent("t1"), scene.agent("t2"), list[str]()
+    (scene.repo / ".github").mkdir()
+    (scene.repo / ".github" / "ci.yml").write_text("x")
+
+    async def meet() -> None:
+        again, ended = asyncio.Event(), asyncio.Event()
+
+        def refuse() -> None:
+            asked.append(one.id)
+            if len(asked) > 1:
+                tell()
+            raise ValueError
+
+        watch, tell = ScopeWatch(scene.house, scene.agents.get), told(again)
+        await watch.meet(one, refuse)
+        await watch.meet(other, told(ended))
+        async with asyncio.timeout(SECONDS):
+            await ended.wait()
+            await again.wait()
+        for met in (one, other):
+            await watch.let_go(met.id)
+        assert len(asyncio.all_tasks()) == 1, "what was begun has ended"
+
+    asyncio.run(meet())
+    assert [one["text"] for one in scene.events("scope not watched")] == ["ValueError: "]
+
+
+class Broken(dict[LifeState, Rule]):
+    """Rules that nobody can look up."""
+
+    looks = 0
+
+    def get(self, *_: object) -> Rule:
+        self.looks += 1
+        raise ValueError("no rules")
+
+
+def test_one_agent_of_whom_nothing_can_be_thought_is_said_once_and_the_others_are_watched(scene: Scene) -> None:
+    rules = Broken()
+
+    async def meet() -> None:
+        watch = Watch(scene.house)
+        bad = watch.meet(scene.agent("t1"), Policy(rules, quiet=1.0))
+        good = watch.meet(scene.agent("t2"), Policy(quiet=1.0))
+        async with asyncio.timeout(SECONDS):
+            while rules.looks < 2:
+                await good.stirred.wait()
+                good.stirred.clear()
+                good.hear(scene.agents["t2.1"], (), asyncio.get_running_loop().time())
+        for met in (bad, good):
+            await watch.let_go(met)
+        assert good.news is not None
+        assert len(asyncio.all_tasks()) == 1, "what was begun has ended"
+
+    asyncio.run(meet())
+    (said,) = scene.events("agents not watched")
+    assert (said["attempt"], said["text"]) == ("t1.1", "ValueError: no rules")

@@ -69,9 +69,9 @@ class Attempts:
             await hand_over(self._house, self.current[name], self._keep)
             await self._change(name, partial(hear_refused, self._house))
         finally:
-            self._scope.let_go(name)
             hold.close()
             self.settling.add(name)
+            await self._scope.let_go(name)
         if hold.exit is None:
             swept = await aside(keeper.sweep, marks(self._house, attempt))
             self._house.log.say("keeper lost", task=attempt.task, level="warning", attempt=name, swept=swept)

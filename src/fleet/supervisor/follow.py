@@ -45,7 +45,7 @@ async def follow(
             follower = Follower(house, attempt, hold, notes, watched)
             await follower.follow(know, limits)
     finally:
-        watch.let_go(watched)
+        await watch.let_go(watched)
 
 
 class Follower:

@@ -21,7 +21,7 @@ from fleet.evidence.checks import own_files
 from fleet.evidence.receipt import load_snapshot
 from fleet.evidence.touched import touched
 from fleet.host import files, git, machine
-from fleet.supervisor.aside import aside
+from fleet.supervisor.aside import aside, called_off
 from fleet.supervisor.house import House
 from fleet.supervisor.notes import note
 
@@ -121,11 +121,12 @@ class ScopeWatch:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._go_on())
 
-    def let_go(self, attempt: str) -> None:
+    async def let_go(self, attempt: str) -> None:
         self._watched.pop(attempt, None)
-        if not self._watched and self._task is not None:
-            self._task.cancel()
+        task = self._task
+        if not self._watched and task is not None:
             self._task = None
+            await called_off(task)
 
     def last_change(self, attempt: str) -> float | None:
         """When the files of an attempt were last seen to have changed; None when they never were."""
@@ -165,7 +166,7 @@ class ScopeWatch:
                 if attempt is not None:
                     self._look_at(one, attempt)
             except Exception as problem:  # of one agent's making, and all others are to be watched on
-                self._unseen(one, str(problem))
+                self._unseen(one, sayable(f"{type(problem).__name__}: {problem}"))
         return machine.spent() - began
 
     def _unseen(self, one: _Watched, why: str) -> None:
@@ -192,12 +193,12 @@ class ScopeWatch:
     def _flag(self, one: _Watched, attempt: Attempt, fresh: list[Breach], scope: Scope) -> None:
         """Say what is new. That an agent is to be ended is written down before it is: after a crash it is known."""
         fresh = [replace(breach, reason=sayable(breach.reason)) for breach in fresh]
-        one.reasons += [breach.reason for breach in fresh]
+        reasons = [*one.reasons, *(breach.reason for breach in fresh)]
         ends = scope.on_breach is OnBreach.END
-        written = msgspec.json.encode(Flagged(tuple(one.reasons), ends))
-        files.write(one.directory / FILE, written, files.PRIVATE)
+        files.write(one.directory / FILE, msgspec.json.encode(Flagged(tuple(reasons), ends)), files.PRIVATE)
         if ends:
             one.end()
+        one.reasons = reasons  # not before: who could not be ended is to be ended at the next look
         for breach in fresh:
             note(self._house, attempt, "scope_breach", path=sayable(breach.path), rule=breach.rule, text=breach.reason)
             facts = {"attempt": attempt.id, "text": breach.reason, "ended": ends}

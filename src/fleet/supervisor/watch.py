@@ -12,14 +12,13 @@ from pathlib import Path
 import msgspec
 
 from fleet.coders.base import ASK_GRACE
-from fleet.core import Unavailable
 from fleet.core.liveness import Action, Facts, Flight, Habit, Life, LifeState, Policy, Since, assess, decide
-from fleet.core.text import clean
+from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt, Event, EventKind
 from fleet.evidence import requests
 from fleet.host import files
 from fleet.host.vitals import Vitals, vitals
-from fleet.supervisor.aside import aside
+from fleet.supervisor.aside import aside, called_off
 from fleet.supervisor.house import House
 from fleet.supervisor.transcript import CHATTER
 
@@ -66,6 +65,7 @@ class Watched:
         self.stirred = asyncio.Event()
         self.news: News | None = None
         self.keeper: int | None = None
+        self.problem = ""
         self._ground = ground
         self._offset = wall - now  # from this clock to that of the wall
         began = (attempt.started or wall) - self._offset
@@ -155,7 +155,7 @@ class Watched:
             try:
                 found = msgspec.json.decode(files.read(self._ground.directory / "agent.json") or b"{}")
                 self.keeper = int(found["keeper"])
-            except (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError):
+            except Exception:  # whatever stands there, it is no keeper's record yet
                 return None
         return self.keeper
 
@@ -253,11 +253,12 @@ class Watch:
             self._task = asyncio.get_running_loop().create_task(self._go_on())
         return found
 
-    def let_go(self, watched: Watched) -> None:
+    async def let_go(self, watched: Watched) -> None:
         self._watched.pop(watched.attempt, None)
-        if not self._watched and self._task is not None:
-            self._task.cancel()
+        task = self._task
+        if not self._watched and task is not None:
             self._task = None
+            await called_off(task)
 
     async def _go_on(self) -> None:
         pause = OFTEN
@@ -271,14 +272,26 @@ class Watch:
         everybody = list(self._watched.values())
         try:
             seen = await aside(_see, everybody, self._house.home)
-        except (OSError, Unavailable) as problem:
-            if str(problem) != self._problem:
-                self._problem = str(problem)
-                self._house.log.say("agents not watched", level="warning", text=self._problem)
+        except Exception as problem:  # whatever it is, it is looked again
+            self._problem = self._unseen(problem, self._problem)
             return True
         now = asyncio.get_running_loop().time()
-        found = [one.look(*facts, now) for one, facts in zip(everybody, seen, strict=True)]
-        return any(found)
+        changed = [self._look_at(one, facts, now) for one, facts in zip(everybody, seen, strict=True)]
+        return any(changed)
+
+    def _look_at(self, one: Watched, seen: Seen, now: float) -> bool:
+        try:
+            return one.look(*seen, now)
+        except Exception as problem:  # of one agent's making, and all others are to be watched on
+            one.problem = self._unseen(problem, one.problem, attempt=one.attempt)
+            return False
+
+    def _unseen(self, problem: Exception, before: str, **facts: str) -> str:
+        """Say once why there was no look; what was said."""
+        why = sayable(f"{type(problem).__name__}: {problem}")
+        if why != before:
+            self._house.log.say("agents not watched", level="warning", text=why, **facts)
+        return why
 
 
 Seen = tuple[Vitals | None, tuple[int | None, ...], Flight | None]
