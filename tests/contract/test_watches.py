@@ -65,7 +65,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def told(event: asyncio.Event) -> Callable[[], object]:
+def told(event: asyncio.Event) -> Callable[[], asyncio.Handle]:
     """Set an event of this loop's from any thread."""
     loop = asyncio.get_running_loop()
     return lambda: loop.call_soon_threadsafe(event.set)
@@ -129,7 +129,7 @@ def test_one_agent_of_whom_nothing_can_be_thought_is_said_once_and_the_others_ar
     rules = Broken()
 
     async def meet() -> None:
-        watch = Watch(scene.house)
+        watch = Watch(scene.house, lambda attempt: None)
         bad = watch.meet(scene.agent("t1"), Policy(rules, quiet=1.0))
         good = watch.meet(scene.agent("t2"), Policy(quiet=1.0))
         async with asyncio.timeout(SECONDS):
@@ -145,3 +145,35 @@ def test_one_agent_of_whom_nothing_can_be_thought_is_said_once_and_the_others_ar
     asyncio.run(meet())
     (said,) = scene.events("agents not watched")
     assert (said["attempt"], said["text"]) == ("t1.1", "ValueError: no rules")
+
+
+def test_a_file_deep_below_that_is_written_to_again_is_a_change(scene: Scene) -> None:
+    """In a worktree, where `.git` is a file, and with nothing new in the top directory."""
+    scene.git("worktree", "add", "-q", str(scene.repo.parent / "place"))
+    scene.repo = scene.repo.parent / "place"
+    deep = scene.repo / "src" / "deep" / "x.py"
+    deep.parent.mkdir(parents=True)
+    deep.write_text("1")
+    one = scene.agent("t1")
+
+    async def meet() -> None:
+        looks = asyncio.Event()
+        tell = told(looks)
+        watch = ScopeWatch(scene.house, lambda name: scene.agents[name] if tell() else None)
+        await watch.meet(one, lambda: None)
+
+        async def changed(after: float) -> float:
+            async with asyncio.timeout(SECONDS):
+                while (seen := watch.last_change(one.id) or 0.0) <= after:
+                    await looks.wait()
+                    looks.clear()
+            return seen
+
+        first = await changed(0.0)
+        with deep.open("a") as file:
+            file.write("2")
+        assert await changed(first) > first
+        await watch.let_go(one.id)
+        assert watch.last_change(one.id) is None
+
+    asyncio.run(meet())

@@ -41,7 +41,7 @@ class Attempts:
         self._neighbours: dict[str, set[str]] = {}
         self._waiting: dict[str, str] = {}
         self._scope = ScopeWatch(house, lambda name: self.current.get(name))
-        self._watch = Watch(house)
+        self._watch = Watch(house, self._scope.last_change)
         self._starts: dict[str, keeper.Start] = {}  # what prepare put together; made again after a restart
         self.current: dict[str, Attempt] = {}
         self.settling: set[str] = set()  # in a short step, which a graceful stop waits for

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -43,17 +42,14 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where an agent is looked at: what its keeper writes, what it changes; and how long it may wait for a person."""
+    """Where an agent's keeper writes; and how long the agent may wait for a person."""
 
     directory: Path
-    places: tuple[Path, ...]
     patience: float
 
     @classmethod
     def of(cls, house: House, attempt: Attempt) -> Ground:
-        cwd = Path(attempt.cwd)
-        places = (cwd, cwd / ".git" / "index", house.artifacts(attempt.task))
-        return cls(house.attempt_directory(attempt), places, house.runtime.ask_wait + ASK_GRACE)
+        return cls(house.attempt_directory(attempt), house.runtime.ask_wait + ASK_GRACE)
 
 
 class Watched:
@@ -75,7 +71,6 @@ class Watched:
         self._calls: dict[str, tuple[Since, str]] = {}  # that have not come back, each with the print of what was given
         self._habit, self._strangers = Habit(), count()
         self._vitals: Vitals | None = None
-        self._stamps: tuple[int | None, ...] = ()
         self._looked = now
         self._asked: str | None = None  # the call for which it asked for leave, and waits
         self._limited_until = 0.0
@@ -159,16 +154,12 @@ class Watched:
                 return None
         return self.keeper
 
-    def stamps(self) -> tuple[int | None, ...]:
-        """When what stands in its place last changed, as far as a glance tells."""
-        return tuple(map(_changed, self._ground.places))
-
-    def look(self, found: Vitals | None, stamps: tuple[int | None, ...], flight: Flight | None, now: float) -> bool:
-        """Take in what was seen of it; whether anything had changed."""
+    def look(self, found: Vitals | None, files: float | None, flight: Flight | None, now: float) -> bool:
+        """Take in what was seen of it, and when its files last changed; whether anything had changed."""
         if now - self._looked > AWAY:
             self._forgive(now)
         passed, self._looked = max(SOONEST, now - self._looked), now
-        changed = self._processes(found, passed, now) | self._files(stamps, now)
+        changed = self._processes(found, passed, now) | self._files(files)
         facts = self._facts
         if facts.person is not None and now - facts.person.at > self._ground.patience:
             facts = replace(facts, person=None)
@@ -221,25 +212,22 @@ class Watched:
         )
         return cpu or io or not same
 
-    def _files(self, stamps: tuple[int | None, ...], now: float) -> bool:
-        changed, self._stamps = stamps != self._stamps, stamps
-        if changed:
-            self._facts = replace(self._facts, files=now)
-        return changed
-
-
-def _changed(path: Path) -> int | None:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return None
+    def _files(self, changed: float | None) -> bool:
+        before = self._facts.files
+        files = changed if changed is None or before is None else max(changed, before)
+        self._facts = replace(self._facts, files=files)
+        return files != before
 
 
 class Watch:
-    """Looks at all agents that are followed, beside the loop, for as long as there are any."""
+    """Looks at all agents that are followed, beside the loop, for as long as there are any.
 
-    def __init__(self, house: House) -> None:
+    `changed` says when the files of an attempt last changed, by the loop's clock; None when nobody sees them.
+    """
+
+    def __init__(self, house: House, changed: Callable[[str], float | None]) -> None:
         self._house = house
+        self._changed = changed
         self._watched: dict[str, Watched] = {}
         self._task: asyncio.Task[None] | None = None
         self._problem = ""
@@ -281,7 +269,7 @@ class Watch:
 
     def _look_at(self, one: Watched, seen: Seen, now: float) -> bool:
         try:
-            return one.look(*seen, now)
+            return one.look(seen[0], self._changed(one.attempt), seen[1], now)
         except Exception as problem:  # of one agent's making, and all others are to be watched on
             one.problem = self._unseen(problem, one.problem, attempt=one.attempt)
             return False
@@ -294,7 +282,7 @@ class Watch:
         return why
 
 
-Seen = tuple[Vitals | None, tuple[int | None, ...], Flight | None]
+Seen = tuple[Vitals | None, Flight | None]
 
 
 def _see(everybody: Sequence[Watched], home: Path) -> list[Seen]:
@@ -303,7 +291,7 @@ def _see(everybody: Sequence[Watched], home: Path) -> list[Seen]:
     keepers = [one.find_keeper() for one in everybody]
     found = vitals(keeper for keeper in keepers if keeper is not None)
     return [
-        (None if keeper is None else found.get(keeper), one.stamps(), flying.get(one.attempt))
+        (None if keeper is None else found.get(keeper), flying.get(one.attempt))
         for keeper, one in zip(keepers, everybody, strict=True)
     ]
 
