@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -14,10 +15,11 @@ from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
 from fleet.core.liveness import LifeState, Policy, Rule
 from fleet.core.proof import Demands, OnBreach, Scope
-from fleet.core.work import Attempt
+from fleet.core.work import Attempt, Limits
 from fleet.evidence.ledger import Ledger
 from fleet.supervisor.house import House
 from fleet.supervisor.log import Log
+from fleet.supervisor.notes import note_unkept
 from fleet.supervisor.scope_watch import FILE, Flagged, ScopeWatch
 from fleet.supervisor.watch import Watch
 from fleet.tracker.local import Local
@@ -177,3 +179,14 @@ def test_a_file_deep_below_that_is_written_to_again_is_a_change(scene: Scene) ->
         assert watch.last_change(one.id) is None
 
     asyncio.run(meet())
+
+
+@pytest.mark.parametrize(("model", "said"), [("gpt-5", []), ("nobody's", [", and its model has no price"])])
+def test_a_cost_that_is_estimated_is_limited_and_nobody_is_told_that_it_is_not(
+    scene: Scene, model: str, said: list[str]
+) -> None:
+    one = replace(scene.agent("t1"), coder="qwen", model=model, limits=Limits(60.0, 3, 1000, cost=5.0))
+    note_unkept(scene.house, one)
+    assert [told["text"] for told in scene.events("limit not kept")] == [
+        f"qwen does not tell its cost{it}" for it in said
+    ]

@@ -11,16 +11,17 @@ from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 
+from fleet.coders.base import Can
 from fleet.config.local import Projects
 from fleet.config.runtime import Runtime
-from fleet.core.work import Attempt, Ending
+from fleet.core.work import Attempt, Ending, Limits, Usage
 from fleet.evidence.cost import Basis, by_agent, reckon, where
 from fleet.evidence.ledger import Ledger
 from fleet.evidence.prices import price
 from fleet.evidence.requests import Records, Served
 from fleet.gates.spending import Caps, Spending, left, midnight, spent_up
 from fleet.supervisor.house import House
-from fleet.supervisor.limits import Reached
+from fleet.supervisor.limits import Reached, unkept
 
 FRESH = 1.0  # seconds for which an agent at work takes for known what the others spent
 
@@ -116,3 +117,9 @@ def estimated(house: House, attempt: Attempt) -> Attempt:
     told = by_agent(attempt, price, lambda one, model: projects.is_local(where(one), model))
     cost = told.cost if told is not None else None
     return replace(attempt, estimate=None if cost is None else float(cost))
+
+
+def not_kept(limits: Limits, coder: str, can: Can, model: str) -> dict[str, str]:
+    """The limits that cannot be kept with this coder and this model, and why."""
+    counts = limits.cost is not None and can.usage and not can.cost
+    return unkept(limits, coder, can, priced=counts and price(model, Usage(1, 1), time.time()) is not None)
