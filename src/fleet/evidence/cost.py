@@ -173,11 +173,6 @@ def _difference(told: Account | None, seen: Account | None, counted: Account | N
     return f"the agent says {dollars(one)}, the gateway {dollars(other)}, which counts"
 
 
-def where(attempt: Attempt) -> str:
-    """The directory whose fleet.yaml says which models are whose: its task's own, wherever its place stands."""
-    return attempt.spec.cwd if attempt.spec else attempt.cwd
-
-
 def exact(cost: float) -> Decimal:
     """A sum as it was written, to the billionth of a dollar: what a float adds to it is not money."""
     return round(Decimal(repr(float(cost))), 9)

@@ -15,7 +15,7 @@ from fleet.coders.base import Can
 from fleet.config.local import Projects
 from fleet.config.runtime import Runtime
 from fleet.core.work import Attempt, Ending, Limits, Usage
-from fleet.evidence.cost import Basis, by_agent, reckon, where
+from fleet.evidence.cost import Basis, by_agent, reckon
 from fleet.evidence.ledger import Ledger
 from fleet.evidence.prices import price
 from fleet.evidence.requests import Records, Served
@@ -67,7 +67,7 @@ class Till:
         return Bill(attempt.coder, found.cost, found.counted is not None and Basis.ESTIMATED in found.counted.basis)
 
     def _is_local(self, attempt: Attempt, model: str) -> bool:
-        return self._projects.is_local(where(attempt), model)
+        return self._projects.is_local(attempt, model)
 
 
 @lru_cache(maxsize=16)
@@ -113,8 +113,7 @@ def estimated(house: House, attempt: Attempt) -> Attempt:
     limited = attempt.limits is not None and attempt.limits.cost is not None
     if attempt.cost is not None or not attempt.usage or not limited:
         return attempt
-    projects = Projects()
-    told = by_agent(attempt, price, lambda one, model: projects.is_local(where(one), model))
+    told = by_agent(attempt, price, Projects().is_local)
     cost = told.cost if told is not None else None
     return replace(attempt, estimate=None if cost is None else float(cost))
 
