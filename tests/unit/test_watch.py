@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.core.liveness import Action, Flight, LifeState, Policy, Rule
+from fleet.core.liveness import Action, LifeState, Policy, Rule
 from fleet.core.work import Attempt, Event, EventKind, Window
 from fleet.host.vitals import Vitals
 from fleet.supervisor.watch import AWAY, LIMITED_FOR, MOST_CALLS, Ground, Watched
@@ -39,7 +39,7 @@ class Scene:
         self,
         vitals: Vitals | None = IDLE,
         passed: float = 2.0,
-        flight: Flight | None = None,
+        flight: float | None = None,
         files: float | None = START,
     ) -> str:
         self.now += passed
@@ -84,7 +84,7 @@ def test_a_tool_that_sleeps_is_running_until_it_comes_back(scene: Scene) -> None
 
 def test_who_waits_for_its_model_at_our_gateway_is_left_alone(scene: Scene) -> None:
     for _ in range(2160):
-        scene.look(passed=5.0, flight=Flight(WALL))
+        scene.look(passed=5.0, flight=WALL)
     assert set(scene.seen) == {"waiting for model"}
     assert set(scene.actions) == {Action.LEAVE}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from fleet.coders.base import ASK_GRACE
-from fleet.core.liveness import Action, Facts, Flight, Habit, Life, LifeState, Policy, Since, assess, decide
+from fleet.core.liveness import Action, Facts, Habit, Life, LifeState, Policy, Since, assess, decide
 from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt, Event, EventKind
 from fleet.evidence import requests
@@ -154,7 +154,7 @@ class Watched:
                 return None
         return self.keeper
 
-    def look(self, found: Vitals | None, files: float | None, flight: Flight | None, now: float) -> bool:
+    def look(self, found: Vitals | None, files: float | None, flight: float | None, now: float) -> bool:
         """Take in what was seen of it, and when its files last changed; whether anything had changed."""
         if now - self._looked > AWAY:
             self._forgive(now)
@@ -169,12 +169,11 @@ class Watched:
         self.judge(flight, now)
         return changed
 
-    def judge(self, flight: Flight | None, now: float) -> None:
+    def judge(self, flight: float | None, now: float) -> None:
         """Say what it does now; whoever follows it is stirred when that is something new."""
-        if flight is not None and flight.since is not None:
-            flight = Flight(flight.since - self._offset)
+        request = None if flight is None else flight - self._offset
         tools = tuple(since for since, _ in self._calls.values())
-        life = assess(replace(self._facts, tools=tools, request=flight), self.policy, now)
+        life = assess(replace(self._facts, tools=tools, request=request), self.policy, now)
         before = self._life
         if before is not None and before.state is life.state is LifeState.WORKING:
             life = replace(life, since=before.since)
@@ -282,12 +281,12 @@ class Watch:
         return why
 
 
-Seen = tuple[Vitals | None, Flight | None]
+Seen = tuple[Vitals | None, float | None]
 
 
 def _see(everybody: Sequence[Watched], home: Path) -> list[Seen]:
     """What is seen of each from outside. That our gateway has no request of one says nothing: it may ask another."""
-    flying = {attempt: Flight(since) for attempt, since in requests.flying(home).items()}
+    flying = requests.flying(home)
     keepers = [one.find_keeper() for one in everybody]
     found = vitals(keeper for keeper in keepers if keeper is not None)
     return [
