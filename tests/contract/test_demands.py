@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fleet.config.demands import project_demands
 from fleet.config.fleet_yaml import InvalidFleet
+from fleet.config.local import Projects, noted
 from fleet.core.proof import ProjectDemands
+from fleet.core.work import Attempt
 
 IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
 
@@ -89,3 +92,31 @@ def test_a_broken_file_is_said_with_its_commit(project: Path) -> None:
     base = commit(project)
     with pytest.raises(InvalidFleet, match=f"fleet.yaml at {base[:7]}:1:"):
         project_demands(project, base)
+
+
+MODELS = """\
+project: {name: own}
+nodes: {only: {endpoint: "http://127.0.0.1:9"}}
+models: {m: {node: only, ollama_model: "demo:7b", litellm_alias: NAME}}
+agents: {builder: {model: m, description: does things}}
+"""
+
+
+def test_a_model_that_an_agent_calls_its_own_is_paid_for_all_the_same(project: Path) -> None:
+    (project / "fleet.yaml").write_text(MODELS.replace("NAME", "own-coder"))
+    base = commit(project)
+    found = noted(project, base)
+    assert found == ("demo:7b", "own-coder")
+    (project / "fleet.yaml").write_text(MODELS.replace("NAME", "paid-for"))
+    commit(project)
+    attempt = Attempt("t1.1", "t1", 1, "c", None, str(project), "me", 0.0, base=base, local=noted(project, base))
+    means = [Projects().is_local(attempt, name) for name in ("own-coder", "ollama/own-coder", "paid-for")]
+    assert means == [True, True, False]
+    assert Projects().is_local(replace(attempt, local=None), "paid-for"), "where nobody noted it, the file says it"
+
+
+@pytest.mark.parametrize("text", [None, "checks: [make test]\n", "project: [\n"])
+def test_without_a_file_that_names_models_none_is_ones_own(project: Path, text: str | None) -> None:
+    if text is not None:
+        (project / "fleet.yaml").write_text(text)
+    assert noted(project, commit(project)) == ()

@@ -7,7 +7,7 @@ import pytest
 from fleet.core.proof import Change, Heard
 from fleet.core.work import Attempt, Event, EventKind
 from fleet.evidence.claims import claimed_only, claims
-from fleet.evidence.heard import Listening
+from fleet.evidence.heard import MOST_OPEN, Listening
 from fleet.evidence.receipt import Check, Commit, Process, Receipt, Result
 
 ATTEMPT = Attempt("t1.1", "t1", 1, "claude", None, "/p", "me", 1.0)
@@ -123,8 +123,8 @@ def called(tool: str, call: str | None, text: str | None = None) -> Event:
     return Event(EventKind.TOOL_CALLED, tool=tool, call=call, text=text)
 
 
-def ended(call: str | None) -> Event:
-    return Event(EventKind.TOOL_ENDED, call=call)
+def ended(call: str | None, tool: str | None = None) -> Event:
+    return Event(EventKind.TOOL_ENDED, tool=tool, call=call)
 
 
 def test_calls_are_counted_by_name_and_those_without_an_end_apart() -> None:
@@ -176,3 +176,34 @@ def test_a_flood_is_held_in_bounded_memory() -> None:
     assert len(found.tools) <= 201
     assert sum(map(len, found.commands)) <= 200 * 300
     assert len(found.words) <= 4000
+
+
+F = "file_change"
+
+
+@pytest.mark.parametrize(
+    ("events", "calls", "unmatched"),
+    [
+        ([ended("a", F)], 1, 0),
+        ([ended("a", F), ended("a", F)], 1, 0),
+        ([ended(None, F)], 1, 0),
+        ([called(F, "a"), ended("a")], 1, 0),
+        ([called(F, "a"), ended("a"), ended("a")], 1, 0),
+        ([called(F, None), ended(None)], 1, 0),
+        ([called(F, "a"), ended("b", F)], 2, 1),
+        (
+            [called(F, f"c{n}") for n in range(MOST_OPEN + 5)] + [ended(f"c{n}") for n in range(MOST_OPEN + 5)],
+            MOST_OPEN + 5,
+            0,
+        ),
+    ],
+    ids=["only ended", "ended twice", "no name", "both", "both and again", "both, no name", "two", "too many"],
+)
+def test_a_call_that_is_told_of_only_once_it_has_ended_was_made(
+    events: list[Event], calls: int, unmatched: int
+) -> None:
+    told = Listening()
+    for event in events:
+        told.add(event)
+    found = told.heard(tells_tools=True)
+    assert (found.calls, found.unmatched, found.tools) == (calls, unmatched, {"file_change": calls})

@@ -10,9 +10,10 @@ import pytest
 from fleet.coders import context_of, find
 from fleet.coders.base import Can
 from fleet.core.liveness import Life, LifeState
-from fleet.core.work import AGENT, Attempt, Ending, Limits
-from fleet.supervisor.follow import Quiet
+from fleet.core.work import AGENT, Attempt, Ending, Event, EventKind, Limits, Usage
+from fleet.supervisor.handover import Quiet, with_usage
 from fleet.supervisor.limits import Spent, context_limit, full, left, overspent, spent, stuck, unkept, untold
+from fleet.supervisor.transcript import fold
 from fleet.supervisor.watch import AWAY
 
 BASE = Attempt("t1.2", "t1", 2, "c", None, "/", "me", 0.0, limits=Limits(60.0, 3, 1000))
@@ -155,3 +156,18 @@ def test_a_supervisor_that_was_away_does_not_blame_the_agent() -> None:
 def test_without_a_limit_nobody_is_silent_for_too_long() -> None:
     quiet = Quiet(None, now=0.0)
     assert (quiet.at, quiet.ends(10.0**9, heard=False)) == (inf, False)
+
+
+def used(known: Attempt, tokens: int) -> Attempt:
+    return fold(known, Event(EventKind.USAGE, usage=Usage(tokens, 0), model="gpt-5"))
+
+
+def test_what_a_hand_over_used_is_counted_by_model_too() -> None:
+    ended = replace(used(BASE, 100), ending=Ending.CONTEXT, estimate=0.5)
+    found = with_usage(ended, replace(used(ended, 30), finished=True, estimate=0.7))
+    assert (found.tokens, {name: one.total for name, one in found.usage.items()}) == (130, {"gpt-5": 130})
+    assert (found.estimate, found.ending, found.finished) == (0.7, Ending.CONTEXT, False)
+    result = Event(EventKind.RESULT, ok=True, total=Usage(40, 0), models={"gpt-5": Usage(40, 0)})
+    less = with_usage(ended, fold(ended, result))
+    assert (less.tokens, less.usage, less.estimate) == (100, ended.usage, 0.5), "nothing is taken away"
+    assert less.session_usage == {"gpt-5": Usage(40, 0)}

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fleet.core.liveness import (
     Action,
     Facts,
-    Flight,
     Habit,
     Life,
     LifeState,
@@ -39,7 +38,6 @@ POLICY = Policy(
 @pytest.mark.parametrize(
     ("facts", "state", "since", "why"),
     [
-        (replace(STILL, keeper=False), "dead", NOW - HOUR, "its keeper is gone"),
         (replace(STILL, finished=NOW - 11), "ended-but-alive", NOW - 11, "its turn is over"),
         (replace(STILL, finished=NOW - 9, cpu=NOW - 9), "working", NOW - 2 * HOUR, "CPU"),
         (replace(STILL, limited=Since(NOW - 5, "5 hours used up")), "rate limited", NOW - 5, "5 hours used up"),
@@ -55,7 +53,7 @@ POLICY = Policy(
             replace(STILL, tools=(Since(NOW - 7, "b"), Since(NOW - 9, "a"))), "tool running", NOW - 9,
             "a and 1 more has not come back",
         ),
-        (replace(STILL, request=Flight(NOW - 300)), "waiting for model", NOW - 300, "in flight at our gateway"),
+        (replace(STILL, request=NOW - 300), "waiting for model", NOW - 300, "in flight at our gateway"),
         (
             replace(STILL, last="tool_ended", heard=NOW - 20), "waiting for model", NOW - 20,
             "it is the model's turn, and nothing else moves",
@@ -65,7 +63,6 @@ POLICY = Policy(
         (replace(STILL, files=NOW - 1), "working", NOW - 2 * HOUR, "file changes"),
         (replace(STILL, heard=NOW - 1), "working", NOW - 2 * HOUR, "events"),
         (STILL, "silent", NOW - HOUR, "no events, no CPU, no IO, no file changes"),
-        (replace(STILL, request=Flight(None)), "silent", NOW - HOUR, "no file changes, no request in flight"),
         (Facts(started=NOW - HOUR, dispatched=NOW - HOUR), "silent", NOW - HOUR, "no events"),
     ],
 )  # fmt: skip
@@ -89,7 +86,7 @@ def test_an_idle_shell_in_a_terminal_of_its_own_holds_up_nobody() -> None:
         {"io": 0.0},
         {"files": 0.0},
         {"tools": (Since(NOW, "Bash: make world"),)},  # perhaps it only sleeps
-        {"request": Flight(NOW)},
+        {"request": NOW},
     ],
 )
 def test_honest_silence_is_never_ended(moves: dict[str, object]) -> None:
@@ -134,7 +131,7 @@ facts_seen = st.builds(
     cpu=moments,
     io=moments,
     files=moments,
-    request=st.none() | st.builds(Flight, moments),
+    request=moments,
     terminal=things,
     leave=things,
     person=things,
@@ -142,7 +139,6 @@ facts_seen = st.builds(
     repeats=st.integers(0, 20),
     repeated=things,
     finished=moments,
-    keeper=st.booleans(),
 )
 policies = st.builds(
     Policy,

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from fleet.core.liveness import Action, Flight, LifeState, Policy, Rule
+from fleet.core.liveness import Action, LifeState, Policy, Rule
 from fleet.core.work import Attempt, Event, EventKind, Window
 from fleet.host.vitals import Vitals
-from fleet.supervisor.watch import AWAY, LIMITED_FOR, Ground, Watched
+from fleet.supervisor.watch import AWAY, LIMITED_FOR, MOST_CALLS, Ground, Watched
 
 START = 1000.0
 WALL = 1_700_000_000.0
 ATTEMPT = Attempt("t1.1", "t1", 1, "c", None, "/nowhere", "me", WALL, started=WALL, dispatched=WALL)
 POLICY = Policy({LifeState.INPUT: Rule(Action.ASK), LifeState.LOOPING: Rule(Action.ASK)})
-GROUND = Ground(Path("/nowhere"), (), 960.0)
+GROUND = Ground(Path("/nowhere"), 960.0)
 IDLE = Vitals(1, 1.0, 5000)
 
 
@@ -29,18 +29,26 @@ class Scene:
         self.one = Watched(attempt, GROUND, POLICY.with_silence(silence), START, WALL)
         self.seen: list[str] = []
         self.actions: list[Action] = []
+        self.why = ""
 
     def hear(self, *events: Event, **facts: Any) -> None:
         self.attempt = replace(self.attempt, **facts)
         self.one.hear(self.attempt, events, self.now)
 
-    def look(self, vitals: Vitals | None = IDLE, passed: float = 2.0, flight: Flight | None = None) -> str:
+    def look(
+        self,
+        vitals: Vitals | None = IDLE,
+        passed: float = 2.0,
+        flight: float | None = None,
+        files: float | None = START,
+    ) -> str:
         self.now += passed
-        self.one.look(vitals, (1,), flight, self.now)
+        self.one.look(vitals, files, flight, self.now)
         news, self.one.news = self.one.news, None
         if news is not None:
             self.seen.append(news.life.state.value)
             self.actions.append(news.action)
+            self.why = news.life.why
         return self.seen[-1]
 
 
@@ -76,7 +84,7 @@ def test_a_tool_that_sleeps_is_running_until_it_comes_back(scene: Scene) -> None
 
 def test_who_waits_for_its_model_at_our_gateway_is_left_alone(scene: Scene) -> None:
     for _ in range(2160):
-        scene.look(passed=5.0, flight=Flight(WALL))
+        scene.look(passed=5.0, flight=WALL)
     assert set(scene.seen) == {"waiting for model"}
     assert set(scene.actions) == {Action.LEAVE}
 
@@ -165,7 +173,7 @@ def test_calls_that_differ_are_no_loop(scene: Scene, differs: str) -> None:
 def test_what_it_does_is_told_by_the_clock_of_the_wall(scene: Scene) -> None:
     scene.hear(called())
     scene.now += 30.0
-    scene.one.look(IDLE, (1,), None, scene.now)
+    scene.one.look(IDLE, START, None, scene.now)
     assert scene.one.news is not None
     assert (scene.one.news.life.state, scene.one.news.life.since) == (LifeState.TOOL, WALL)
     assert scene.one.stirred.is_set()
@@ -178,7 +186,28 @@ def test_calls_of_an_earlier_supervisors_time_are_still_running(scene: Scene) ->
     assert scene.look() != "tool running"
 
 
+def test_calls_that_never_come_back_are_held_in_bounded_memory(scene: Scene) -> None:
+    for n in range(MOST_CALLS * 3):
+        scene.hear(called(f"c{n}"))
+    scene.look()
+    assert scene.why == f"Bash: make and {MOST_CALLS - 1} more has not come back"
+    scene.hear(*(ended(f"c{n}") for n in range(MOST_CALLS * 3)))
+    assert scene.look() != "tool running"
+
+
 def test_where_processes_cannot_be_seen_its_output_and_its_files_are_two_signs(scene: Scene) -> None:
     for _ in range(900):
         scene.look(None, 5.0)
     assert (scene.seen[-1], scene.actions[-1]) == ("silent", Action.RESUME)
+
+
+def test_where_its_files_cannot_be_seen_either_a_person_is_asked(scene: Scene) -> None:
+    for _ in range(900):
+        scene.look(None, 5.0, files=None)
+    assert (scene.seen[-1], scene.actions[-1]) == ("silent", Action.ASK)
+
+
+def test_who_changes_files_is_at_work_whatever_else_is_seen_of_it(scene: Scene) -> None:
+    for _ in range(900):
+        scene.look(passed=5.0, files=scene.now)
+    assert set(scene.seen) == {"working"}

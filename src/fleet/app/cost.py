@@ -12,12 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from fleet.app.home import ensure_home
-from fleet.config.local import Projects
+from fleet.config.local import Projects, where
 from fleet.core import BadConfig
 from fleet.core.fleet import Fleet
 from fleet.core.text import clean
 from fleet.core.work import Attempt
-from fleet.evidence.cost import Account, Basis, Part, Reckoned, reckon, total, where
+from fleet.evidence.cost import Account, Basis, Part, Reckoned, reckon, total
 from fleet.evidence.ledger import Ledger
 from fleet.evidence.prices import price
 from fleet.evidence.requests import Records
@@ -99,12 +99,9 @@ def report(by: By, since: str | None) -> Report:
 
 
 def _reckoned(home: Path, moment: float, projects: Projects) -> list[Reckoned]:
-    def is_local(attempt: Attempt, model: str) -> bool:
-        return projects.is_local(where(attempt), model)
-
     served = Records(home).served()
     attempts = sorted(Ledger(home).since(moment), key=lambda attempt: attempt.created)
-    return [reckon(attempt, served.get(attempt.id, ()), price, is_local) for attempt in attempts]
+    return [reckon(attempt, served.get(attempt.id, ()), price, projects.is_local) for attempt in attempts]
 
 
 def beginning(written: str, now: float) -> float:

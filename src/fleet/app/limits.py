@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ from fleet.config.limits import LIMITS, Origin, project_limits, resolve_limits
 from fleet.config.runtime import Runtime
 from fleet.core import FleetError
 from fleet.core.task import Spec
-from fleet.core.work import FOREVER, Attempt, Limits, Usage
-from fleet.supervisor.limits import spent, unkept, untold
+from fleet.core.work import FOREVER, Attempt, Limits
+from fleet.supervisor.limits import model_of, spent, untold
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,7 @@ def allowed(
 def _listed(
     runtime: Runtime, limits: Limits, origins: Mapping[str, str], coder: str, history: Sequence[Attempt]
 ) -> list[Allowed]:
-    model = next((one.thinks_with or one.model for one in reversed(history) if one.thinks_with or one.model), None)
-    used, why = asdict(spent(history)), untold(history) | _unkept(runtime, limits, coder, model)
+    used, why = asdict(spent(history)), untold(history) | _unkept(runtime, limits, coder, model_of(history))
     who = {name: Origin(origins.get(name, Origin.DEFAULT)) for name in LIMITS}
     return [
         Allowed(name, limit, who[name], used.get(name), None if limit is None else why.get(name))
@@ -56,16 +54,10 @@ def _listed(
 
 def _unkept(runtime: Runtime, limits: Limits, coder: str, model: str | None) -> dict[str, str]:
     from fleet.coders.known import find_coder
+    from fleet.supervisor.spending import not_kept  # loads the list of prices
 
     try:
         can = find_coder(coder, runtime).can
     except FleetError:
         return {}
-    estimated = limits.cost is not None and can.usage and not can.cost
-    return unkept(limits, coder, can, priced=estimated and _has_price(model or runtime.model))
-
-
-def _has_price(model: str) -> bool:
-    from fleet.evidence.prices import price  # loads the list
-
-    return price(model, Usage(1, 1), time.time()) is not None
+    return not_kept(limits, coder, can, model or runtime.model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.config.limits import FLEET_YAML, candidates, project_file
@@ -29,17 +30,34 @@ def resolve(spec: Spec, project: ProjectDemands, unverified: Unverified) -> Dema
 
 
 def project_demands(cwd: Path, base: str | None) -> ProjectDemands:
-    """What the fleet.yaml of a directory asks, as it stands in a commit; where none is tracked there, or without a
-    commit, as it stands outside every agent's place.
+    """What the fleet.yaml of a directory asks, by the one that is trusted."""
+    from fleet.config.fleet_yaml import read_demands
+
+    found = trusted_yaml(cwd, base)
+    return ProjectDemands() if found is None else read_demands(found.text, found.path, found.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """A fleet.yaml that no agent of the task has written."""
+
+    text: str
+    path: Path
+    source: str
+
+
+def trusted_yaml(cwd: Path, base: str | None) -> Trusted | None:
+    """The fleet.yaml of a directory as it stands in a commit; where none is tracked there, or without a commit, as it
+    stands outside every agent's place.
     """
-    from fleet.config.fleet_yaml import read_demands, text_of
+    from fleet.config.fleet_yaml import text_of
 
     tracked = None if base is None else _tracked(cwd, base)
     if tracked is not None and base is not None:
         source = f"{FLEET_YAML} at {base[:SHOWN]}"
-        return read_demands(tracked, Path(source), source)
+        return Trusted(tracked, Path(source), source)
     found = project_file(cwd)
-    return ProjectDemands() if found is None else read_demands(text_of(found), found, FLEET_YAML)
+    return None if found is None else Trusted(text_of(found), found, FLEET_YAML)
 
 
 def _tracked(cwd: Path, commit: str) -> str | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from fleet.config.demands import trusted_yaml
 from fleet.config.limits import project_file
 from fleet.core import FleetError
 from fleet.core.fleet import Fleet
+from fleet.core.work import Attempt
 
 
 class Projects:
@@ -26,18 +28,40 @@ class Projects:
                 self._found[cwd] = None
         return self._found[cwd]
 
-    def is_local(self, cwd: str, model: str) -> bool:
-        """Whether agents there mean such a model by this name; some put their provider's name in front of it."""
-        fleet = self.of(cwd)
-        names = set() if fleet is None else local_names(fleet)
+    def is_local(self, attempt: Attempt, model: str) -> bool:
+        """Whether an attempt means such a model by this name; some put their provider's name in front of it.
+
+        What was noted before its agent ran goes before the file, which the agent may have written since.
+        """
+        names = attempt.local
+        if names is None:
+            fleet = self.of(where(attempt))
+            names = () if fleet is None else local_names(fleet)
         return model in names or model.partition("/")[2] in names
 
 
-def local_names(fleet: Fleet) -> set[str]:
+def where(attempt: Attempt) -> str:
+    """The directory whose fleet.yaml says which models are whose: its task's own, wherever its place stands."""
+    return attempt.spec.cwd if attempt.spec else attempt.cwd
+
+
+def noted(cwd: Path, base: str | None) -> tuple[str, ...]:
+    """What agents may call such models there, by the fleet.yaml that is trusted; none without one that names models."""
+    from fleet.config.fleet_yaml import read
+
+    try:
+        found = trusted_yaml(cwd, base)
+        return () if found is None else local_names(read(found.text, found.path).fleet)
+    except (FleetError, OSError):
+        return ()
+
+
+def local_names(fleet: Fleet) -> tuple[str, ...]:
     """What agents may call the models on machines of one's own, unless one that is paid for is called the same."""
     paid = [model for model in fleet.models.values() if fleet.node_of(model).is_cloud]
     own = [model for model in fleet.models.values() if model not in paid]
-    return {name for m in own for name in (m.alias, m.served)} - {name for m in paid for name in (m.alias, m.served)}
+    free = {name for m in own for name in (m.alias, m.served)} - {name for m in paid for name in (m.alias, m.served)}
+    return tuple(sorted(free))
 
 
 @lru_cache(maxsize=64)

@@ -47,13 +47,6 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
-    """What our gateway says of an attempt's requests: since when one is in flight, or that there is none."""
-
-    since: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
     """What was seen of an agent. Times are of one clock. What cannot be seen is None, and is a sign of nothing."""
 
@@ -65,7 +58,7 @@ class Facts:
     cpu: float | None = None  # when the processor time of its tree last grew
     io: float | None = None  # likewise what it read and wrote
     files: float | None = None  # when something in its place last changed
-    request: Flight | None = None
+    request: float | None = None  # since when one is in flight at our gateway; another's nobody sees
     terminal: Since | None = None  # a process of its tree reads a terminal; which
     leave: Since | None = None  # it asked for a person's leave, or was denied it; for what
     person: Since | None = None  # it asked a person a question; which
@@ -73,7 +66,6 @@ class Facts:
     repeats: int = 0  # of one call with one outcome, in a row
     repeated: Since | None = None
     finished: float | None = None  # when it said that its turn is over
-    keeper: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +126,7 @@ def still(facts: Facts, policy: Policy, now: float) -> tuple[str, ...]:
         "no IO": facts.io,
         "no file changes": facts.files,
     }
-    found = [sign for sign, moved in looked.items() if moved is not None and now - moved >= policy.quiet]
-    known = facts.request is not None and facts.request.since is None
-    return (*found, "no request in flight") if known else tuple(found)
+    return tuple(sign for sign, moved in looked.items() if moved is not None and now - moved >= policy.quiet)
 
 
 def moved(facts: Facts) -> float:
@@ -146,8 +136,6 @@ def moved(facts: Facts) -> float:
 
 def _over(facts: Facts, policy: Policy, now: float) -> Life | None:
     signs = still(facts, policy, now)
-    if not facts.keeper:
-        return Life(LifeState.DEAD, moved(facts), "its keeper is gone, and nobody saw how it ended", ("no keeper",))
     if facts.finished is not None and now - facts.finished >= LINGERS:
         why = _because("it said that its turn is over, and its process lives", signs)
         return Life(LifeState.LINGERING, facts.finished, why, ("it says it is done", *signs))
@@ -200,11 +188,11 @@ def _busy(facts: Facts, policy: Policy, now: float) -> Life | None:
         first = min(facts.tools, key=lambda one: one.at)
         more = f" and {len(facts.tools) - 1} more" if len(facts.tools) > 1 else ""
         return Life(LifeState.TOOL, first.at, _because(f"{first.what}{more} has not come back", signs), signs)
-    if facts.request is not None and facts.request.since is not None:
+    if facts.request is not None:
         why = _because("a request of its is in flight at our gateway", signs)
-        return Life(LifeState.MODEL, facts.request.since, why, signs)
+        return Life(LifeState.MODEL, facts.request, why, signs)
     at = facts.heard or facts.started
-    if facts.last in MODELS_TURN and facts.request is None and CALM <= now - moved(facts) < policy.quiet:
+    if facts.last in MODELS_TURN and CALM <= now - moved(facts) < policy.quiet:
         return Life(LifeState.MODEL, at, "it is the model's turn, and nothing else moves", signs)
     return None
 

@@ -274,6 +274,7 @@ class Attempt:
     place: PlaceKind = PlaceKind.INPLACE
     repository: str = ""  # the top of the repository that its place was made from
     variables: dict[str, str] = field(default_factory=dict)  # that its project gives everybody who works in its place
+    local: tuple[str, ...] | None = None  # models of one's own, by the fleet.yaml it found; None: nobody looked
     interactive: bool = False  # a person can talk to it, in a terminal of its own
     terminal: str = ""  # the name of that terminal's session
     leaving: bool = False  # a person has ended it, and its place is being removed

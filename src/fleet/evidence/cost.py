@@ -120,7 +120,7 @@ def by_agent(attempt: Attempt, price: Price, is_local: IsLocal) -> Account | Non
     told = total(None if one is None else one.cost for one in used.values())
     alone = len(used) == 1
     split = alone or all(one is not None and one.cost is not None for one in used.values())
-    if attempt.cost is not None and not split and not all(is_local(attempt, name) for name in used):
+    if attempt.cost is not None and not split:
         together = reduce(Usage.plus, (one for one in used.values() if one is not None), Usage())
         part = Part(", ".join(used), together, attempt.tokens, exact(attempt.cost), Basis.REPORTED)
         return Account(Source.AGENT, (part,))
@@ -134,10 +134,10 @@ def _told(
 ) -> Part:
     tokens = attempt.tokens if usage is None else usage.total
     said = whole if whole is not None else None if attempt.cost is None or usage is None else usage.cost
-    if is_local(attempt, model):
-        return Part(model, usage, tokens, Decimal(0), Basis.LOCAL)
     if said is not None:
         return Part(model, usage, tokens, exact(said), Basis.REPORTED)
+    if is_local(attempt, model):
+        return Part(model, usage, tokens, Decimal(0), Basis.LOCAL)
     found = None if usage is None else price(model, usage, attempt.started or attempt.created)
     return Part(model, usage, tokens, found, Basis.UNKNOWN if found is None else Basis.ESTIMATED)
 
@@ -171,11 +171,6 @@ def _difference(told: Account | None, seen: Account | None, counted: Account | N
     if one is None or other is None or abs(one - other) <= max(DUST, APART * max(one, other)):
         return ""
     return f"the agent says {dollars(one)}, the gateway {dollars(other)}, which counts"
-
-
-def where(attempt: Attempt) -> str:
-    """The directory whose fleet.yaml says which models are whose: its task's own, wherever its place stands."""
-    return attempt.spec.cwd if attempt.spec else attempt.cwd
 
 
 def exact(cost: float) -> Decimal:

@@ -23,7 +23,8 @@ class Listening:
     _hash: hashlib._Hash = field(default_factory=hashlib.sha256)
     _tools: dict[str, int] = field(default_factory=dict)
     _open: set[str] = field(default_factory=set)
-    _unnamed: int = 0  # calls that go by no name and have not ended
+    _closed: set[str] = field(default_factory=set)
+    _unnamed: int = 0  # calls that go by no name, or are too many to be told apart, and have not ended
     _commands: dict[str, None] = field(default_factory=dict)
     _words: list[str] = field(default_factory=list)
 
@@ -57,25 +58,35 @@ class Listening:
         return replace(told, claimed_only=claimed_only(told))
 
     def _called(self, event: Event) -> None:
-        name = clean(event.tool or "unknown", 80)
-        if event.call is None:
-            self._unnamed += 1
-        elif event.call in self._open:
+        if event.call is not None and event.call in self._open:
             return  # told twice
-        elif len(self._open) < MOST_OPEN:
+        if event.call is None or len(self._open) >= MOST_OPEN:
+            self._unnamed += 1
+        else:
             self._open.add(event.call)
-        if name not in self._tools and len(self._tools) >= MOST_TOOLS:
-            name = OTHERS
-        self._tools[name] = self._tools.get(name, 0) + 1
+        name = self._count(event)
         if is_shell(name) and event.text and len(self._commands) < MOST_COMMANDS:
             self._commands[clean(" ".join(event.text.split()), LONGEST_COMMAND)] = None
 
     def _ended(self, event: Event) -> None:
         """A call that is told of only once it has ended counts as one that was made."""
-        if event.call is None:
-            self._unnamed = max(0, self._unnamed - 1)
-        elif event.call in self._open:
+        known = event.call is not None and (event.call in self._open or event.call in self._closed)
+        if not known and self._unnamed:
+            self._unnamed -= 1
+        elif not known and len(self._closed) < MOST_OPEN:
+            self._count(event)
+        if event.call is not None:
             self._open.discard(event.call)
+            if len(self._closed) < MOST_OPEN:
+                self._closed.add(event.call)
+
+    def _count(self, event: Event) -> str:
+        """Count a call; the name that it is counted under."""
+        name = clean(event.tool or "unknown", 80)
+        if name not in self._tools and len(self._tools) >= MOST_TOOLS:
+            name = OTHERS
+        self._tools[name] = self._tools.get(name, 0) + 1
+        return name
 
     def _say(self, text: str) -> None:
         if text in self._words:  # a result says again what was said last

@@ -36,3 +36,9 @@ async def _in(pool: ThreadPoolExecutor, act: Callable[[], T]) -> T:
         if is_passing(problem):
             raise Unavailable(f"{problem.filename or 'this machine'}: {problem.strerror}") from problem
         raise
+
+
+async def called_off(task: asyncio.Task[None]) -> None:
+    """End a task of ours, and wait until it has ended."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

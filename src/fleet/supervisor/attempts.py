@@ -41,7 +41,7 @@ class Attempts:
         self._neighbours: dict[str, set[str]] = {}
         self._waiting: dict[str, str] = {}
         self._scope = ScopeWatch(house, lambda name: self.current.get(name))
-        self._watch = Watch(house)
+        self._watch = Watch(house, self._scope.last_change)
         self._starts: dict[str, keeper.Start] = {}  # what prepare put together; made again after a restart
         self.current: dict[str, Attempt] = {}
         self.settling: set[str] = set()  # in a short step, which a graceful stop waits for
@@ -69,9 +69,9 @@ class Attempts:
             await hand_over(self._house, self.current[name], self._keep)
             await self._change(name, partial(hear_refused, self._house))
         finally:
-            self._scope.let_go(name)
             hold.close()
             self.settling.add(name)
+            await self._scope.let_go(name)
         if hold.exit is None:
             swept = await aside(keeper.sweep, marks(self._house, attempt))
             self._house.log.say("keeper lost", task=attempt.task, level="warning", attempt=name, swept=swept)

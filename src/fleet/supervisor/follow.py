@@ -24,7 +24,7 @@ from fleet.supervisor.notes import Notes
 from fleet.supervisor.provider import hear
 from fleet.supervisor.spending import estimated, passed
 from fleet.supervisor.transcript import Transcript, fold
-from fleet.supervisor.watch import AWAY, News, Watch, Watched
+from fleet.supervisor.watch import News, Watch, Watched
 
 Reader = Callable[[bytes], list[Event]]
 
@@ -45,7 +45,7 @@ async def follow(
             follower = Follower(house, attempt, hold, notes, watched)
             await follower.follow(know, limits)
     finally:
-        watch.let_go(watched)
+        await watch.let_go(watched)
 
 
 class Follower:
@@ -213,29 +213,6 @@ async def _keep_within(house: House, attempt: Attempt, hold: keeper.Hold, reache
         facts = {"attempt": attempt.id, "ending": reached.ending, "cause": reached.cause}
         house.log.say("agent ended", task=attempt.task, **facts)
     return ended
-
-
-class Quiet:
-    """How long an agent has said nothing, by the loop's clock: it begins anew with each supervisor.
-
-    A supervisor that comes to look much too late was away itself (stopped, starved), and does not blame the agent.
-    """
-
-    def __init__(self, limit: float | None, now: float) -> None:
-        self._limit = limit
-        self.at = inf if limit is None else now + limit
-
-    def ends(self, now: float, *, heard: bool) -> bool:
-        """Whether the limit is reached now; after that it does not count any more."""
-        if self._limit is None:
-            return False
-        if heard or now - self.at > AWAY:
-            self.at = now + self._limit
-            return False
-        if now < self.at:
-            return False
-        self._limit, self.at = None, inf
-        return True
 
 
 class Overdue:

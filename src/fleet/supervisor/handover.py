@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from fleet import keeper
@@ -15,14 +16,15 @@ from fleet.core.work import Attempt, Ending
 from fleet.host import files
 from fleet.keeper import Cause
 from fleet.supervisor.aside import aside
-from fleet.supervisor.follow import Overdue, Quiet, Reader, heard, reader
+from fleet.supervisor.follow import Overdue, Reader, heard, reader
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import left, lesser, overspent, spent
 from fleet.supervisor.notes import note
 from fleet.supervisor.provider import hear
-from fleet.supervisor.spending import day_left
+from fleet.supervisor.spending import day_left, estimated
 from fleet.supervisor.start import limited, marks, start
 from fleet.supervisor.transcript import Transcript, fold
+from fleet.supervisor.watch import AWAY
 
 NAME = "handover"  # its directory, in that of the attempt
 SECONDS = 300.0
@@ -112,7 +114,7 @@ async def _listen(house: House, attempt: Attempt, hold: keeper.Hold) -> tuple[At
                     hold.abort()
     finally:
         hold.close()
-    return _with_usage(attempt, known), await aside(_outcome, house, known, hold)
+    return with_usage(attempt, known), await aside(_outcome, house, known, hold)
 
 
 def _digest(house: House, known: Attempt, read: Reader, piece: list[tuple[bytes, int]]) -> Attempt:
@@ -120,16 +122,24 @@ def _digest(house: House, known: Attempt, read: Reader, piece: list[tuple[bytes,
     for event in events:
         known = fold(known, event)
     hear(house, before, known, events)
-    return known
+    return estimated(house, known)
 
 
-def _with_usage(attempt: Attempt, known: Attempt) -> Attempt:
-    """The attempt with what its last turn used, and nothing else of it: how the attempt ended is settled."""
+def with_usage(attempt: Attempt, known: Attempt) -> Attempt:
+    """The attempt with what its last turn used, and nothing else of it: how the attempt ended is settled.
+
+    A turn that is told of as if it were all there was takes nothing away from what was counted before.
+    """
+    more = (known.tokens or 0) >= (attempt.tokens or 0)
     return replace(
         attempt,
-        tokens=known.tokens if attempt.tokens is None else max(attempt.tokens, known.tokens or 0),
+        tokens=known.tokens if more else attempt.tokens,
+        usage=known.usage if more else attempt.usage,
+        estimate=known.estimate if more else attempt.estimate,
         cost=known.cost if attempt.cost is None else max(attempt.cost, known.cost or 0.0),
+        thinks_with=known.thinks_with,
         session_tokens=known.session_tokens,
+        session_usage=known.session_usage,
         session_cost=known.session_cost,
         peak_context=known.peak_context,
         context_limit=known.context_limit,
@@ -147,3 +157,27 @@ def _outcome(house: House, known: Attempt, hold: keeper.Hold) -> str:
     if hold.exit.code != 0 or known.error is not None:
         return f"failed: {known.error or f'exit {hold.exit.code}'}"
     return DONE
+
+
+class Quiet:
+    """How long an agent has said nothing, by the loop's clock: it begins anew with each supervisor. For the one turn of
+    a hand-over, which has minutes at most, that is sign enough: all that it can lose are notes.
+
+    A supervisor that comes to look much too late was away itself (stopped, starved), and does not blame the agent.
+    """
+
+    def __init__(self, limit: float | None, now: float) -> None:
+        self._limit = limit
+        self.at = inf if limit is None else now + limit
+
+    def ends(self, now: float, *, heard: bool) -> bool:
+        """Whether the limit is reached now; after that it does not count any more."""
+        if self._limit is None:
+            return False
+        if heard or now - self.at > AWAY:
+            self.at = now + self._limit
+            return False
+        if now < self.at:
+            return False
+        self._limit, self.at = None, inf
+        return True

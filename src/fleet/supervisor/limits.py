@@ -102,6 +102,11 @@ def unkept(limits: Limits, coder: str, can: Can, *, priced: bool = False) -> dic
     return found
 
 
+def model_of(history: Sequence[Attempt]) -> str | None:
+    """What the agents of a task think with, by the last of them of whom that is known."""
+    return next((one.thinks_with or one.model for one in reversed(history) if one.thinks_with or one.model), None)
+
+
 def untold(history: Sequence[Attempt]) -> dict[str, str]:
     """Of what use nobody knows how much it was: attempts that are over, and of whose session no later one told."""
     found = {}

@@ -12,7 +12,8 @@ from fleet.core.text import clean
 from fleet.core.work import Attempt, Event, EventKind
 from fleet.evidence.journal import Journal
 from fleet.supervisor.house import House
-from fleet.supervisor.limits import unkept
+from fleet.supervisor.limits import model_of
+from fleet.supervisor.spending import not_kept
 from fleet.supervisor.transcript import CHATTER, Told, condense
 
 MOST_EVENTS = 256 * 1024 * 1024
@@ -33,7 +34,8 @@ def note_events(house: House, attempt: Attempt, events: list[Told], transcript: 
 def note_unkept(house: House, attempt: Attempt) -> None:
     """Say which limits cannot be kept, before the agent begins."""
     can = house.find_coder(attempt.coder, house.runtime).can
-    for limit, why in unkept(attempt.limits or house.runtime.limits, attempt.coder, can).items():
+    model = model_of([*house.earlier(attempt), attempt]) or house.runtime.model
+    for limit, why in not_kept(attempt.limits or house.runtime.limits, attempt.coder, can, model).items():
         house.log.say("limit not kept", task=attempt.task, level="warning", attempt=attempt.id, limit=limit, text=why)
         note(house, attempt, "limit_not_kept", limit=limit, text=why)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from fleet import keeper, places, tracker
 from fleet.coders import context_of
 from fleet.config.limits import project_limits, resolve_limits
+from fleet.config.local import noted
 from fleet.core import FleetError, Unavailable
 from fleet.core.errors import is_passing
 from fleet.core.task import Status
@@ -17,7 +18,7 @@ from fleet.evidence.snapshot import Snapshot, look, walk
 from fleet.host import files
 from fleet.questions import remarks
 from fleet.supervisor import asked
-from fleet.supervisor.demands import demands
+from fleet.supervisor.demands import demands, trusted
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import context_limit, overspent, spent
 from fleet.supervisor.place import Placed, Slow, furnished, settle_in
@@ -80,6 +81,7 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
         remarks=remarks.last(house.home, attempt.task),
         spec=spec,
         demands=demands(house, attempt, spec, place.kind, now.base),
+        local=noted(Path(spec.cwd), trusted(house.earlier(attempt), place.kind, now.base)),
     )
     used_up = overspent(prepared, spent(house.earlier(attempt)))
     if used_up is not None:

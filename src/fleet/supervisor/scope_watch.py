@@ -7,6 +7,7 @@ agent ended for it.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,12 +22,12 @@ from fleet.evidence.checks import own_files
 from fleet.evidence.receipt import load_snapshot
 from fleet.evidence.touched import touched
 from fleet.host import files, git, machine
-from fleet.supervisor.aside import aside
+from fleet.supervisor.aside import aside, called_off
 from fleet.supervisor.house import House
 from fleet.supervisor.notes import note
 
 SOONEST, LATEST = 2.0, 15.0  # seconds between two looks
-IDLE = 60.0  # seconds, of an agent that says nothing and changes nothing
+IDLE = 30.0  # seconds, of an agent that says nothing and changes nothing; a minute of that is a sign of its own
 SHARE = 200  # one look may cost a two-hundredth of the time until the next one
 FILE = "breaches.json"
 MOST = 20  # breaches that are written down
@@ -90,7 +91,7 @@ class _Watched:
     directory: Path
     reasons: list[str] = field(default_factory=list)
     heard: int = -1  # events, at the last look
-    seen: frozenset[str] = frozenset()
+    seen: set[tuple[str, str, int]] | None = None
     changed: float | None = None
     due: float = 0.0
     pause: float = SOONEST
@@ -107,39 +108,48 @@ class ScopeWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def meet(self, attempt: Attempt, end: Callable[[], object]) -> None:
-        """Watch one more, until it is let go. One that works outside a repository is not watched."""
-        found = await aside(self._met, attempt, end)
+        """Watch one more, until it is let go. One that works outside a repository is not watched.
+
+        One that an earlier supervisor had flagged to be ended, and may not have come as far as to end, is ended now.
+        """
+        known = await aside(flagged, self._house.attempt_directory(attempt))
+        if known.ended:
+            await aside(end)
+        found = await aside(self._met, attempt, end, known)
         if found is None:
             return
         self._watched[attempt.id] = found
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._go_on())
 
-    def let_go(self, attempt: str) -> None:
+    async def let_go(self, attempt: str) -> None:
         self._watched.pop(attempt, None)
-        if not self._watched and self._task is not None:
-            self._task.cancel()
+        task = self._task
+        if not self._watched and task is not None:
             self._task = None
+            await called_off(task)
 
     def last_change(self, attempt: str) -> float | None:
-        """When the files of an attempt were last seen to have changed; None when they never were."""
+        """When its files were last seen to have changed, or were first looked at, by the loop's clock; None when
+        nobody can see them now.
+        """
         found = self._watched.get(attempt)
         return found.changed if found else None
 
-    def _met(self, attempt: Attempt, end: Callable[[], object]) -> _Watched | None:
+    def _met(self, attempt: Attempt, end: Callable[[], object], known: Flagged) -> _Watched | None:
         repository = git.find(Path(attempt.cwd)) if attempt.cwd else None
         if repository is None or attempt.demands is None:
             return None
         directory = self._house.attempt_directory(attempt)
         before = load_snapshot(directory / "before.json")
-        known = list(flagged(directory).reasons)
-        return _Watched(attempt.id, end, repository, (before.files if before else None) or {}, directory, known)
+        files_before = (before.files if before else None) or {}
+        return _Watched(attempt.id, end, repository, files_before, directory, list(known.reasons))
 
     async def _go_on(self) -> None:
         clock = asyncio.get_running_loop().time
         while self._watched:
             ready = [one for one in self._watched.values() if self._is_due(one, clock())]
-            spent = await aside(self._look, ready) if ready else 0.0
+            spent = await aside(self._look, ready, clock()) if ready else 0.0
             now = clock()
             for one in ready:
                 one.due = now + one.pause
@@ -150,34 +160,41 @@ class ScopeWatch:
         attempt = self._current(one.attempt)
         return attempt is not None and (attempt.events != one.heard or now >= one.due)
 
-    def _look(self, ready: list[_Watched]) -> float:
+    def _look(self, ready: list[_Watched], now: float) -> float:
         """Look at these; how many seconds of a core that took."""
         began = machine.spent()
         for one in ready:
             attempt = self._current(one.attempt)
             try:
                 if attempt is not None:
-                    self._look_at(one, attempt)
+                    self._look_at(one, attempt, now)
             except Exception as problem:  # of one agent's making, and all others are to be watched on
-                self._unseen(one, str(problem))
+                self._unseen(one, sayable(f"{type(problem).__name__}: {problem}"))
         return machine.spent() - began
 
     def _unseen(self, one: _Watched, why: str) -> None:
-        """Say once that an agent cannot be watched now; it is looked at again all the same."""
+        """Say once that an agent cannot be watched now; it is looked at again all the same.
+
+        What cannot be looked at is not known to stand still.
+        """
+        one.seen = one.changed = None
         if why != one.problem:
             one.problem = why
             task = one.attempt.rpartition(".")[0]
             self._house.log.say("scope not watched", task=task, level="warning", attempt=one.attempt, text=why)
 
-    def _look_at(self, one: _Watched, attempt: Attempt) -> None:
+    def _look_at(self, one: _Watched, attempt: Attempt, now: float) -> None:
         one.heard = attempt.events
         changes = touched(one.repository, attempt.began_at, one.before)
         if changes is None:
+            one.seen = one.changed = None
             return
-        seen = frozenset(f"{change.change} {change.path}" for change in changes)
+        notes = self._house.artifacts(attempt.task)
+        seen = {(change.change.value, change.path, _written(one.repository.top / change.path)) for change in changes}
+        seen.add(("notes", "", _written(notes)))
         one.pause = SOONEST * 2 if seen != one.seen else min(IDLE, one.pause * 2)
         if seen != one.seen:
-            one.seen, one.changed = seen, self._house.now()
+            one.seen, one.changed = seen, now
         demands = attempt.demands or Demands()
         fresh = [breach for breach in worth_saying(changes, demands) if sayable(breach.reason) not in one.reasons]
         if fresh and len(one.reasons) < MOST:
@@ -186,13 +203,21 @@ class ScopeWatch:
     def _flag(self, one: _Watched, attempt: Attempt, fresh: list[Breach], scope: Scope) -> None:
         """Say what is new. That an agent is to be ended is written down before it is: after a crash it is known."""
         fresh = [replace(breach, reason=sayable(breach.reason)) for breach in fresh]
-        one.reasons += [breach.reason for breach in fresh]
+        reasons = [*one.reasons, *(breach.reason for breach in fresh)]
         ends = scope.on_breach is OnBreach.END
-        written = msgspec.json.encode(Flagged(tuple(one.reasons), ends))
-        files.write(one.directory / FILE, written, files.PRIVATE)
+        files.write(one.directory / FILE, msgspec.json.encode(Flagged(tuple(reasons), ends)), files.PRIVATE)
         if ends:
             one.end()
+        one.reasons = reasons  # not before: who could not be ended is to be ended at the next look
         for breach in fresh:
             note(self._house, attempt, "scope_breach", path=sayable(breach.path), rule=breach.rule, text=breach.reason)
             facts = {"attempt": attempt.id, "text": breach.reason, "ended": ends}
             self._house.log.say("outside its scope", task=attempt.task, level="warning", **facts)
+
+
+def _written(path: Path) -> int:
+    """When something was last written to, as a stamp to compare; 0 when it is not there."""
+    try:
+        return os.lstat(path).st_mtime_ns
+    except OSError:
+        return 0

@@ -11,16 +11,17 @@ from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 
+from fleet.coders.base import Can
 from fleet.config.local import Projects
 from fleet.config.runtime import Runtime
-from fleet.core.work import Attempt, Ending
-from fleet.evidence.cost import Basis, by_agent, reckon, where
+from fleet.core.work import Attempt, Ending, Limits, Usage
+from fleet.evidence.cost import Basis, by_agent, reckon
 from fleet.evidence.ledger import Ledger
 from fleet.evidence.prices import price
 from fleet.evidence.requests import Records, Served
 from fleet.gates.spending import Caps, Spending, left, midnight, spent_up
 from fleet.supervisor.house import House
-from fleet.supervisor.limits import Reached
+from fleet.supervisor.limits import Reached, unkept
 
 FRESH = 1.0  # seconds for which an agent at work takes for known what the others spent
 
@@ -66,7 +67,7 @@ class Till:
         return Bill(attempt.coder, found.cost, found.counted is not None and Basis.ESTIMATED in found.counted.basis)
 
     def _is_local(self, attempt: Attempt, model: str) -> bool:
-        return self._projects.is_local(where(attempt), model)
+        return self._projects.is_local(attempt, model)
 
 
 @lru_cache(maxsize=16)
@@ -112,7 +113,12 @@ def estimated(house: House, attempt: Attempt) -> Attempt:
     limited = attempt.limits is not None and attempt.limits.cost is not None
     if attempt.cost is not None or not attempt.usage or not limited:
         return attempt
-    projects = Projects()
-    told = by_agent(attempt, price, lambda one, model: projects.is_local(where(one), model))
+    told = by_agent(attempt, price, Projects().is_local)
     cost = told.cost if told is not None else None
     return replace(attempt, estimate=None if cost is None else float(cost))
+
+
+def not_kept(limits: Limits, coder: str, can: Can, model: str) -> dict[str, str]:
+    """The limits that cannot be kept with this coder and this model, and why."""
+    counts = limits.cost is not None and can.usage and not can.cost
+    return unkept(limits, coder, can, priced=counts and price(model, Usage(1, 1), time.time()) is not None)

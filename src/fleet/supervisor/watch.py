@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -12,14 +11,13 @@ from pathlib import Path
 import msgspec
 
 from fleet.coders.base import ASK_GRACE
-from fleet.core import Unavailable
-from fleet.core.liveness import Action, Facts, Flight, Habit, Life, LifeState, Policy, Since, assess, decide
-from fleet.core.text import clean
+from fleet.core.liveness import Action, Facts, Habit, Life, LifeState, Policy, Since, assess, decide
+from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt, Event, EventKind
 from fleet.evidence import requests
 from fleet.host import files
 from fleet.host.vitals import Vitals, vitals
-from fleet.supervisor.aside import aside
+from fleet.supervisor.aside import aside, called_off
 from fleet.supervisor.house import House
 from fleet.supervisor.transcript import CHATTER
 
@@ -31,6 +29,7 @@ TALK = 1024  # bytes a second, likewise
 LIMITED_FOR = 600.0  # seconds that a provider is believed to let an agent wait, when it does not say for how long
 LIMITED = 429
 WORDS = 200  # characters
+MOST_CALLS = 1000  # that have not come back and are kept in mind; no agent makes so many at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +42,14 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where an agent is looked at: what its keeper writes, what it changes; and how long it may wait for a person."""
+    """Where an agent's keeper writes; and how long the agent may wait for a person."""
 
     directory: Path
-    places: tuple[Path, ...]
     patience: float
 
     @classmethod
     def of(cls, house: House, attempt: Attempt) -> Ground:
-        cwd = Path(attempt.cwd)
-        places = (cwd, cwd / ".git" / "index", house.artifacts(attempt.task))
-        return cls(house.attempt_directory(attempt), places, house.runtime.ask_wait + ASK_GRACE)
+        return cls(house.attempt_directory(attempt), house.runtime.ask_wait + ASK_GRACE)
 
 
 class Watched:
@@ -65,17 +61,16 @@ class Watched:
         self.stirred = asyncio.Event()
         self.news: News | None = None
         self.keeper: int | None = None
+        self.problem = ""
         self._ground = ground
         self._offset = wall - now  # from this clock to that of the wall
         began = (attempt.started or wall) - self._offset
         dispatched = None if attempt.dispatched is None else attempt.dispatched - self._offset
         self._facts = Facts(started=min(began, now), dispatched=dispatched, heard=now)
         self._life = attempt.life and replace(attempt.life, since=attempt.life.since - self._offset)
-        self._tools: dict[str, Since] = {}
-        self._prints: dict[str, tuple[str, str]] = {}
+        self._calls: dict[str, tuple[Since, str]] = {}  # that have not come back, each with the print of what was given
         self._habit, self._strangers = Habit(), count()
         self._vitals: Vitals | None = None
-        self._stamps: tuple[int | None, ...] = ()
         self._looked = now
         self._asked: str | None = None  # the call for which it asked for leave, and waits
         self._limited_until = 0.0
@@ -105,7 +100,12 @@ class Watched:
 
     def called_before(self, calls: Iterable[tuple[str, str]], now: float) -> None:
         """Calls that had not come back when an earlier supervisor went away."""
-        self._tools |= {call: Since(now, what) for call, what in calls}
+        for call, what in calls:
+            self._open(call, Since(now, what), None)
+
+    def _open(self, call: str, since: Since, given: str | None) -> None:
+        if call in self._calls or len(self._calls) < MOST_CALLS:
+            self._calls[call] = (since, given or f"#{next(self._strangers)}")
 
     def _called(self, event: Event, now: float) -> None:
         """Open and close calls, and keep in mind what each came to."""
@@ -113,17 +113,14 @@ class Watched:
         match event.kind:
             case EventKind.TOOL_CALLED:
                 what = clean(": ".join(part for part in (event.tool, event.text) if part), WORDS) or "a tool"
-                self._tools[call] = Since(now, what)
-                self._prints[call] = (event.given or f"#{next(self._strangers)}", what)
+                self._open(call, Since(now, what), event.given)
             case EventKind.TOOL_ENDED:
-                self._tools.pop(call, None)
-                given, what = self._prints.pop(call, (f"#{next(self._strangers)}", ""))
+                begun, given = self._calls.pop(call, (Since(now), f"#{next(self._strangers)}"))
                 self._habit = self._habit.after(f"{given} {event.ok} {event.text}", now)
                 repeats, since = self._habit.repeats()
-                self._facts = replace(self._facts, repeats=repeats, repeated=Since(since, what))
+                self._facts = replace(self._facts, repeats=repeats, repeated=Since(since, begun.what))
             case EventKind.RESULT:
-                self._tools.clear()
-                self._prints.clear()
+                self._calls.clear()
 
     def _permitted(self, event: Event, now: float) -> None:
         """Who was not permitted something waits for a person, until it goes on with something else."""
@@ -153,20 +150,16 @@ class Watched:
             try:
                 found = msgspec.json.decode(files.read(self._ground.directory / "agent.json") or b"{}")
                 self.keeper = int(found["keeper"])
-            except (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError):
+            except Exception:  # whatever stands there, it is no keeper's record yet
                 return None
         return self.keeper
 
-    def stamps(self) -> tuple[int | None, ...]:
-        """When what stands in its place last changed, as far as a glance tells."""
-        return tuple(map(_changed, self._ground.places))
-
-    def look(self, found: Vitals | None, stamps: tuple[int | None, ...], flight: Flight | None, now: float) -> bool:
-        """Take in what was seen of it; whether anything had changed."""
+    def look(self, found: Vitals | None, files: float | None, flight: float | None, now: float) -> bool:
+        """Take in what was seen of it, and when its files last changed; whether anything had changed."""
         if now - self._looked > AWAY:
             self._forgive(now)
         passed, self._looked = max(SOONEST, now - self._looked), now
-        changed = self._processes(found, passed, now) | self._files(stamps, now)
+        changed = self._processes(found, passed, now) | self._files(files)
         facts = self._facts
         if facts.person is not None and now - facts.person.at > self._ground.patience:
             facts = replace(facts, person=None)
@@ -176,11 +169,11 @@ class Watched:
         self.judge(flight, now)
         return changed
 
-    def judge(self, flight: Flight | None, now: float) -> None:
+    def judge(self, flight: float | None, now: float) -> None:
         """Say what it does now; whoever follows it is stirred when that is something new."""
-        if flight is not None and flight.since is not None:
-            flight = Flight(flight.since - self._offset)
-        life = assess(replace(self._facts, tools=tuple(self._tools.values()), request=flight), self.policy, now)
+        request = None if flight is None else flight - self._offset
+        tools = tuple(since for since, _ in self._calls.values())
+        life = assess(replace(self._facts, tools=tools, request=request), self.policy, now)
         before = self._life
         if before is not None and before.state is life.state is LifeState.WORKING:
             life = replace(life, since=before.since)
@@ -218,25 +211,22 @@ class Watched:
         )
         return cpu or io or not same
 
-    def _files(self, stamps: tuple[int | None, ...], now: float) -> bool:
-        changed, self._stamps = stamps != self._stamps, stamps
-        if changed:
-            self._facts = replace(self._facts, files=now)
-        return changed
-
-
-def _changed(path: Path) -> int | None:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return None
+    def _files(self, changed: float | None) -> bool:
+        before = self._facts.files
+        files = changed if changed is None or before is None else max(changed, before)
+        self._facts = replace(self._facts, files=files)
+        return files != before
 
 
 class Watch:
-    """Looks at all agents that are followed, beside the loop, for as long as there are any."""
+    """Looks at all agents that are followed, beside the loop, for as long as there are any.
 
-    def __init__(self, house: House) -> None:
+    `changed` says when the files of an attempt last changed, by the loop's clock; None when nobody sees them.
+    """
+
+    def __init__(self, house: House, changed: Callable[[str], float | None]) -> None:
         self._house = house
+        self._changed = changed
         self._watched: dict[str, Watched] = {}
         self._task: asyncio.Task[None] | None = None
         self._problem = ""
@@ -250,11 +240,12 @@ class Watch:
             self._task = asyncio.get_running_loop().create_task(self._go_on())
         return found
 
-    def let_go(self, watched: Watched) -> None:
+    async def let_go(self, watched: Watched) -> None:
         self._watched.pop(watched.attempt, None)
-        if not self._watched and self._task is not None:
-            self._task.cancel()
+        task = self._task
+        if not self._watched and task is not None:
             self._task = None
+            await called_off(task)
 
     async def _go_on(self) -> None:
         pause = OFTEN
@@ -268,26 +259,38 @@ class Watch:
         everybody = list(self._watched.values())
         try:
             seen = await aside(_see, everybody, self._house.home)
-        except (OSError, Unavailable) as problem:
-            if str(problem) != self._problem:
-                self._problem = str(problem)
-                self._house.log.say("agents not watched", level="warning", text=self._problem)
+        except Exception as problem:  # whatever it is, it is looked again
+            self._problem = self._unseen(problem, self._problem)
             return True
         now = asyncio.get_running_loop().time()
-        found = [one.look(*facts, now) for one, facts in zip(everybody, seen, strict=True)]
-        return any(found)
+        changed = [self._look_at(one, facts, now) for one, facts in zip(everybody, seen, strict=True)]
+        return any(changed)
+
+    def _look_at(self, one: Watched, seen: Seen, now: float) -> bool:
+        try:
+            return one.look(seen[0], self._changed(one.attempt), seen[1], now)
+        except Exception as problem:  # of one agent's making, and all others are to be watched on
+            one.problem = self._unseen(problem, one.problem, attempt=one.attempt)
+            return False
+
+    def _unseen(self, problem: Exception, before: str, **facts: str) -> str:
+        """Say once why there was no look; what was said."""
+        why = sayable(f"{type(problem).__name__}: {problem}")
+        if why != before:
+            self._house.log.say("agents not watched", level="warning", text=why, **facts)
+        return why
 
 
-Seen = tuple[Vitals | None, tuple[int | None, ...], Flight | None]
+Seen = tuple[Vitals | None, float | None]
 
 
 def _see(everybody: Sequence[Watched], home: Path) -> list[Seen]:
     """What is seen of each from outside. That our gateway has no request of one says nothing: it may ask another."""
-    flying = {attempt: Flight(since) for attempt, since in requests.flying(home).items()}
+    flying = requests.flying(home)
     keepers = [one.find_keeper() for one in everybody]
     found = vitals(keeper for keeper in keepers if keeper is not None)
     return [
-        (None if keeper is None else found.get(keeper), one.stamps(), flying.get(one.attempt))
+        (None if keeper is None else found.get(keeper), flying.get(one.attempt))
         for keeper, one in zip(keepers, everybody, strict=True)
     ]
 
