@@ -35,7 +35,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scratch, dic
         home.settle(
             "coder=says", "model=", "max_concurrent=6", "backoff=0s",
             coders={
-                "says": tells("some-model", spent=0.1), "counts": tells(SONNET), "own": tells("own-coder"),
+                "says": tells("some-model", spent=0.1), "counts": tells(SONNET), "own": tells("own-coder", spent=7.5),
                 "mystery": tells("nobody-knows-it"), "ok": {}, "endless": tells(SONNET, "exec sleep 100000"),
             },
         )  # fmt: skip

@@ -120,7 +120,7 @@ def by_agent(attempt: Attempt, price: Price, is_local: IsLocal) -> Account | Non
     told = total(None if one is None else one.cost for one in used.values())
     alone = len(used) == 1
     split = alone or all(one is not None and one.cost is not None for one in used.values())
-    if attempt.cost is not None and not split:
+    if attempt.cost is not None and not split and not all(is_local(attempt, name) for name in used):
         together = reduce(Usage.plus, (one for one in used.values() if one is not None), Usage())
         part = Part(", ".join(used), together, attempt.tokens, exact(attempt.cost), Basis.REPORTED)
         return Account(Source.AGENT, (part,))
@@ -134,10 +134,10 @@ def _told(
 ) -> Part:
     tokens = attempt.tokens if usage is None else usage.total
     said = whole if whole is not None else None if attempt.cost is None or usage is None else usage.cost
-    if said is not None:
-        return Part(model, usage, tokens, exact(said), Basis.REPORTED)
     if is_local(attempt, model):
         return Part(model, usage, tokens, Decimal(0), Basis.LOCAL)
+    if said is not None:
+        return Part(model, usage, tokens, exact(said), Basis.REPORTED)
     found = None if usage is None else price(model, usage, attempt.started or attempt.created)
     return Part(model, usage, tokens, found, Basis.UNKNOWN if found is None else Basis.ESTIMATED)
 
