@@ -159,7 +159,7 @@ def looked_at(home: Path, found: Receipt) -> dict[str, Finding]:
 def test_a_result_that_is_there_as_it_was_holds(tmp_path: Path, landed: Receipt) -> None:
     found = looked_at(tmp_path, landed)
     assert {what: finding.holds for what, finding in found.items()} == {
-        "receipt": True, "chain": True, "transcript": None, "commit": True, "diff": True,
+        "receipt": True, "chain": True, "ledger": True, "transcript": None, "commit": True, "diff": True,
     }  # fmt: skip
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fleet.app.home import ensure_home
+from fleet.app.tasks import Desk
 from fleet.core import FleetError, NotFound
+from fleet.core.task import Task
 from fleet.core.text import clean
 from fleet.core.work import Attempt
 from fleet.evidence import chain
-from fleet.evidence.audit import Audit, Finding, audit, copied
+from fleet.evidence.audit import Audit, Finding, audit, copied, stands
 from fleet.evidence.chain import Key, Link
 from fleet.evidence.ledger import Ledger
 from fleet.evidence.receipt import Check, Receipt, save
@@ -61,6 +63,7 @@ class _Book:
         self.home, head = home, chain.load_head(home)  # the head first: the chain may grow meanwhile
         self.attempts = {one.id: one for one in Ledger(home).all()}
         self.links = chain.links(home)
+        self._tasks = _tasks()
         self._key, why = _key(home)
         self._last: dict[str, Link] = {link.attempt: link for link in self.links}
         self._broken: dict[str, list[str]] = {}
@@ -96,8 +99,23 @@ class _Book:
         broken = self._broken.get(attempt.id, [])
         found = audit(attempt, attempt_directory(self.home, attempt), link, broken)
         copy = self.home / "tasks" / attempt.task / "receipt.json"
-        wrong = copied(attempt, copy, link) if link and self._shown.get(attempt.task) == attempt.id else None
-        return replace(found, findings=(*found.findings, wrong)) if wrong else found
+        if link is None or self._shown.get(attempt.task) != attempt.id:
+            return found
+        more = (copied(attempt, copy, link), self._stands(attempt, found.receipt))
+        return replace(found, findings=(*found.findings, *(one for one in more if one is not None)))
+
+    def _stands(self, attempt: Attempt, receipt: Receipt | None) -> Finding | None:
+        task = self._tasks.get(attempt.task)
+        later = any(one.task == attempt.task and one.number > attempt.number for one in self.attempts.values())
+        return None if task is None or receipt is None or later else stands(task, attempt, receipt)
+
+
+def _tasks() -> dict[str, Task]:
+    """Every task by its id; none when the tracker cannot be asked now, which says nothing about receipts."""
+    try:
+        return {task.id: task for task in Desk.open().tracker.all()}
+    except FleetError:
+        return {}
 
 
 def _key(home: Path) -> tuple[Key | None, str]:
