@@ -152,19 +152,22 @@ def _checks(receipt: Receipt) -> list[Check]:
         attempt = replace(receipt.attempt, checks=0)
         files.private_dir(house.artifacts(attempt.task))  # the fence needs them there
         save(house.attempt_directory(attempt) / "receipt.json", replace(receipt, checks=[]))
-        found = asyncio.run(check(house, attempt, lambda known: None))
-    return [found] if isinstance(found, Check) else list(found or ())
+        return asyncio.run(check(house, attempt, lambda known: None))
 
 
 def _compared(receipt: Receipt, now: list[Check]) -> Finding:
-    """Whether the checks say what they said; one that was cut off, then or now, says nothing."""
-    before = {(one.command, one.where): one for one in receipt.checks if not one.lost}
-    after = {(one.command, one.where): one for one in now if not one.lost}
+    """Whether the checks say what they said; one that was cut off or never ran, then or now, says nothing."""
+    before, after = ({(one.command, one.where): one for one in checks if _ran(one)} for checks in (receipt.checks, now))
     both = before.keys() & after.keys()
     other = [after[one] for one in before if one in both and before[one].passed != after[one].passed]
     if other:
         was = "failed" if other[0].passed else "passed"
         return Finding("checks", False, f"`{clean(other[0].command)}` {was}, and now: {clean(other[0].cause)}")
-    if not both:
-        return Finding("checks", None, "none of them could be run again")
+    if both < before.keys() or not both:
+        why = next((f": {clean(one.cause)}" for one in now if not _ran(one)), "")
+        return Finding("checks", None, f"{len(before) - len(both)} of {len(before)} could not be run again{why}")
     return Finding("checks", True, f"{len(both)} run again, with the same result")
+
+
+def _ran(check: Check) -> bool:
+    return not check.lost and check.seconds is not None
