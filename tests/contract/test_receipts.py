@@ -75,6 +75,14 @@ def test_a_head_that_a_crash_left_behind_is_no_fault(tmp_path: Path) -> None:
     assert chain.faults(chain.links(tmp_path), key, head) == []
 
 
+def test_who_wrote_the_head_cannot_be_told_without_the_key(tmp_path: Path) -> None:
+    chain.seal(tmp_path, receipt("t1.1"), chain.make_key(tmp_path))
+    said = [text for _, text in chain.faults(chain.links(tmp_path), None, chain.load_head(tmp_path))]
+    assert said == ["the mac of t1.1's receipt cannot be checked: the key is gone"]
+    said = [text for _, text in chain.faults([], None, chain.load_head(tmp_path))]
+    assert said == ["whether the end of the chain was cut off cannot be told: the key is gone"]
+
+
 def test_without_a_key_a_receipt_is_chained_and_not_signed(tmp_path: Path) -> None:
     made = chain.seal(tmp_path, receipt(), None)
     assert (made.mac, made.hash) == ("", chain.hash_of(made))
@@ -83,8 +91,8 @@ def test_without_a_key_a_receipt_is_chained_and_not_signed(tmp_path: Path) -> No
 
 
 def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        made = set(pool.map(lambda _: chain.make_key(tmp_path).secret, range(16)))
+    with ThreadPoolExecutor(16) as pool:
+        made = set(pool.map(lambda _: chain.make_key(tmp_path).secret, range(64)))
     path = chain.key_path(tmp_path)
     assert made == {path.read_bytes()}
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
