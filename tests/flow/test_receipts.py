@@ -351,6 +351,18 @@ def test_tampering_is_found_and_named(
     assert (found.code, said in found.out) == (1, True), found.out + found.err
 
 
+@pytest.mark.parametrize("tamper", [copy_edited, said_twice, ledger_edited])
+def test_a_receipt_that_does_not_hold_is_never_printed_without_a_word(
+    done: Done, copy: Path, verify: Callable[..., Ran], capsys: pytest.CaptureFixture[str],
+    tamper: Callable[[Done, Path], None],
+) -> None:  # fmt: skip
+    assert main(["task", done.lies, "receipt", "--json"]) == 0
+    assert capsys.readouterr().err == ""
+    tamper(done, copy)
+    assert main(["task", done.lies, "receipt", "--json"]) == 0
+    assert f"next: fleet verify {done.lies}" in capsys.readouterr().err
+
+
 def test_a_task_that_a_person_closed_is_named_and_holds(done: Done, copy: Path, verify: Callable[..., Ran]) -> None:
     sql(copy, f"UPDATE tasks SET status = 'closed', reason = 'I looked at it' WHERE id = '{done.lies}'")
     found = verify(done.lies, "--no-run")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fleet.app.verify import _compared
+from fleet.cli.verify import _result
+from fleet.core.proof import Change
 from fleet.core.work import Attempt
 from fleet.evidence.receipt import Check, Process, Receipt, Result
 
@@ -36,3 +40,10 @@ def test_what_cannot_be_run_again_is_unknown_and_never_false(
     attempt = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 1.0)
     receipt = Receipt(attempt, Process("exited", 0), Result(None, None, [], [], None, None), before)
     assert _compared(receipt, now).holds is holds
+
+
+def test_a_result_is_counted_whole_however_little_of_it_is_listed() -> None:
+    listed = [Change(f"f{n}", 1, 0) for n in range(200)]
+    result = Result(None, None, [], listed, [], [], totals={"files": 5000, "added": 9000, "removed": 7})
+    assert _result(result).startswith("5000 files, +9000 -7, ")
+    assert _result(replace(result, totals={})).startswith("200 files, +200 -0, ")

@@ -56,6 +56,13 @@ def look(home: Path, attempt: str) -> Audit | None:
     return None if known is None else book.audit(known)
 
 
+def doubts(home: Path, task: str) -> list[str]:
+    """What speaks against the receipt that a task shows, in sentences."""
+    book = _Book(home)
+    known = book.attempts.get(book.shown.get(task, ""))
+    return [] if known is None else [one.text for one in book.audit(known).findings if one.holds is False]
+
+
 class _Book:
     """The chain of a home beside its ledger."""
 
@@ -71,7 +78,7 @@ class _Book:
         for link, text in chain.faults(self.links, self._key, head):
             self._broken.setdefault(link.attempt, []).append(text) if link else self.strange.append(text)
         # The task as a whole shows the receipt of the attempt that was settled last.
-        self._shown = {
+        self.shown = {
             self.attempts[link.attempt].task: link.attempt for link in self.links if link.attempt in self.attempts
         }
         self.strange += [
@@ -99,7 +106,7 @@ class _Book:
         broken = self._broken.get(attempt.id, [])
         found = audit(attempt, attempt_directory(self.home, attempt), link, broken)
         copy = self.home / "tasks" / attempt.task / "receipt.json"
-        if link is None or self._shown.get(attempt.task) != attempt.id:
+        if link is None or self.shown.get(attempt.task) != attempt.id:
             return found
         more = (copied(attempt, copy, link), self._stands(attempt, found.receipt))
         return replace(found, findings=(*found.findings, *(one for one in more if one is not None)))
