@@ -956,3 +956,16 @@ def test_the_next_attempt_at_a_task_does_not_begin_where_a_link_leads(main: Path
     placed.cwd.symlink_to(tmp_path)
     with pytest.raises(FleetError, match="leads out of the place of t1"):
         settle_in(home, "t1", spec)
+
+
+def test_a_git_file_that_leads_to_no_repository_is_refused_and_nothing_is_written_there(tmp_path: Path) -> None:
+    here, away = tmp_path / "here", tmp_path / "away"
+    here.mkdir()
+    away.mkdir()
+    (here / ".git").write_text(f"gitdir: {away}\n")
+    with pytest.raises(FleetError, match="which is no repository"):
+        places.ground(places.Place(here))
+    subprocess.run(["git", "init", "-q", "--bare", str(away)], check=True)
+    found = places.ground(places.Place(here))
+    assert found is not None
+    assert found.main == away

@@ -9,19 +9,24 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
+from fleet import places
 from fleet.coders import find
 from fleet.coders.stream import parse
 from fleet.core import FleetError
-from fleet.core.proof import Change, ChangeKind
-from fleet.core.work import Attempt
+from fleet.core.proof import Change, ChangeKind, CheckSpec
+from fleet.core.task import Spec
+from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence import chain
 from fleet.evidence.audit import Finding, audit
 from fleet.evidence.heard import Listening
 from fleet.evidence.receipt import Process, Receipt, Result, load_receipt, save
 from fleet.host import program
+from fleet.supervisor.trees import found_by, left_by
+from fleet.supervisor.verify import CLEAN, Run, make_room
 from standins.coders.scratch import until
 
 TRANSCRIPTS = Path(__file__).parents[1] / "transcripts"
@@ -70,6 +75,14 @@ def test_a_head_that_a_crash_left_behind_is_no_fault(tmp_path: Path) -> None:
     assert chain.faults(chain.links(tmp_path), key, head) == []
 
 
+def test_who_wrote_the_head_cannot_be_told_without_the_key(tmp_path: Path) -> None:
+    chain.seal(tmp_path, receipt("t1.1"), chain.make_key(tmp_path))
+    said = [text for _, text in chain.faults(chain.links(tmp_path), None, chain.load_head(tmp_path))]
+    assert said == ["the mac of t1.1's receipt cannot be checked: the key is gone"]
+    said = [text for _, text in chain.faults([], None, chain.load_head(tmp_path))]
+    assert said == ["whether the end of the chain was cut off cannot be told: the key is gone"]
+
+
 def test_without_a_key_a_receipt_is_chained_and_not_signed(tmp_path: Path) -> None:
     made = chain.seal(tmp_path, receipt(), None)
     assert (made.mac, made.hash) == ("", chain.hash_of(made))
@@ -78,8 +91,8 @@ def test_without_a_key_a_receipt_is_chained_and_not_signed(tmp_path: Path) -> No
 
 
 def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        made = set(pool.map(lambda _: chain.make_key(tmp_path).secret, range(16)))
+    with ThreadPoolExecutor(16) as pool:
+        made = set(pool.map(lambda _: chain.make_key(tmp_path).secret, range(64)))
     path = chain.key_path(tmp_path)
     assert made == {path.read_bytes()}
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -159,7 +172,7 @@ def looked_at(home: Path, found: Receipt) -> dict[str, Finding]:
 def test_a_result_that_is_there_as_it_was_holds(tmp_path: Path, landed: Receipt) -> None:
     found = looked_at(tmp_path, landed)
     assert {what: finding.holds for what, finding in found.items()} == {
-        "receipt": True, "chain": True, "transcript": None, "commit": True, "diff": True,
+        "receipt": True, "chain": True, "ledger": True, "transcript": None, "commit": True, "diff": True,
     }  # fmt: skip
 
 
@@ -203,6 +216,38 @@ def test_an_audit_runs_nothing_of_what_is_planted_in_the_repository(tmp_path: Pa
     (top / ".gitattributes").write_text("* diff=bad\n")
     assert all(finding.holds is not False for finding in looked_at(tmp_path, landed).values())
     assert not ran.exists()
+
+
+# ---- its checks, again
+
+
+@pytest.mark.parametrize("kind", [PlaceKind.WORKTREE, PlaceKind.CLONE])
+def test_what_is_kept_of_a_place_that_was_removed_is_checked_out_again(tmp_path: Path, kind: PlaceKind) -> None:
+    top = tmp_path / "p"
+    (top / "sub").mkdir(parents=True)
+    git(top, "init", "-q", "-b", "main")
+    (top / "sub/a.txt").write_text("one\n")
+    git(top, "add", ".")
+    git(top, "commit", "-qm", "first")
+    git(tmp_path, "init", "-q")  # a repository above, which is nobody's here
+    project = places.project(top)
+    assert project is not None
+    path = places.path_for(places.root_for(tmp_path / "home", project, None), "fleet/t1")
+    place = places.make(kind, project, "fleet/t1", git(top, "rev-parse", "HEAD"), path)
+    attempt = Attempt(
+        "t1.1", "t1", 1, "c", None, str(place.path / "sub"), "me", 1.0, place=kind, repository=str(top),
+        spec=Spec(str(top / "sub")),
+    )  # fmt: skip
+    attempt = found_by(attempt, [])
+    (place.path / "sub/a.txt").write_text("two\n")
+    result = left_by(attempt, {}, {})
+    rmtree(place.path)
+    places.record.forget(place.path)
+    room = make_room(attempt, result, Run(CheckSpec("true"), CLEAN, 1), tmp_path / "out", tmp_path / "check")
+    assert (room.cwd, (room.cwd / "a.txt").read_text()) == (tmp_path / "out/sub", "two\n")
+    os.rename(top, tmp_path / "elsewhere")
+    with pytest.raises(FleetError):
+        make_room(attempt, result, Run(CheckSpec("true"), CLEAN, 1), tmp_path / "out", tmp_path / "check")
 
 
 # ---- what is heard, in what real agents printed

@@ -171,7 +171,9 @@ def test_what_nobody_touched_holds(done: Done, verify: Callable[..., Ran]) -> No
     holds = {finding["what"]: finding["holds"] for finding in one["findings"]}
     fenced = done.home.receipt(done.honest)["process"]["fenced"]
     assert holds.pop("checks") is True or not fenced, "run again, where the key cannot be seen"
-    assert holds == {"receipt": True, "chain": True, "transcript": True, "commit": True, "diff": True}
+    assert holds == {
+        "receipt": True, "chain": True, "ledger": True, "transcript": True, "commit": True, "diff": True,
+    }  # fmt: skip
 
 
 def test_what_is_not_there_is_code_3_and_what_is_not_said_code_2(done: Done, verify: Callable[..., Ran]) -> None:
@@ -307,6 +309,15 @@ def head_set_back(done: Done, home: Path) -> None:
     edit(path, lambda head: head.update(number=2))
 
 
+def ledger_edited(done: Done, home: Path) -> None:
+    facts = "json_set(facts, '$.proof', 'verified', '$.verdict', 'accepted')"
+    sql(
+        home,
+        f"UPDATE attempts SET facts = {facts} WHERE id = '{done.lies}.1'",
+        f"UPDATE tasks SET status = 'closed' WHERE id = '{done.lies}'",
+    )
+
+
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
@@ -328,6 +339,7 @@ def head_set_back(done: Done, home: Path) -> None:
         (key_replaced, "was made with another key"),
         (key_lent, "can be read by others, and is not trusted; mend it: chmod 600"),
         (key_linked, "is no file, and is not trusted"),
+        (ledger_edited, "the ledger says 'verified', the receipt 'refused'"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
@@ -337,6 +349,25 @@ def test_tampering_is_found_and_named(
     tamper(done, copy)
     found = verify("--all")
     assert (found.code, said in found.out) == (1, True), found.out + found.err
+
+
+@pytest.mark.parametrize("tamper", [copy_edited, said_twice, ledger_edited])
+def test_a_receipt_that_does_not_hold_is_never_printed_without_a_word(
+    done: Done, copy: Path, verify: Callable[..., Ran], capsys: pytest.CaptureFixture[str],
+    tamper: Callable[[Done, Path], None],
+) -> None:  # fmt: skip
+    assert main(["task", done.lies, "receipt", "--json"]) == 0
+    assert capsys.readouterr().err == ""
+    tamper(done, copy)
+    assert main(["task", done.lies, "receipt", "--json"]) == 0
+    assert f"next: fleet verify {done.lies}" in capsys.readouterr().err
+
+
+def test_a_task_that_a_person_closed_is_named_and_holds(done: Done, copy: Path, verify: Callable[..., Ran]) -> None:
+    sql(copy, f"UPDATE tasks SET status = 'closed', reason = 'I looked at it' WHERE id = '{done.lies}'")
+    found = verify(done.lies, "--no-run")
+    assert found.code == 0
+    assert "? task        it is closed, and the receipt says refused; by hand: I looked" in found.out
 
 
 def test_a_repository_that_is_gone_is_found(done: Done, verify: Callable[..., Ran]) -> None:

@@ -374,8 +374,14 @@ def accept(desk: Desk, name: str) -> Task:
     if last is None or last.verdict is None or last.proof is None or task.status is Status.CLOSED:
         why = "is closed already" if task.status is Status.CLOSED else "has left no work that could be accepted"
         raise FleetError(f"{task.id} {why}", hint=f"fleet show {task.id}")
+    begun = FleetError(f"{task.id} is being worked on again", hint=f"fleet show {task.id}, or fleet abort {task.id}")
+    # Whoever holds an open task is the only one to begin it: a supervisor that was quicker goes on.
+    if task.status is not Status.BLOCKED and not desk.tracker.claim(task.id, f"{getuser()}, who accepts it"):
+        raise begun
     desk.tracker.close(task.id, f"a person accepted what was {last.proof}: {last.reason or last.cause}")
     wake(desk.home)
+    if desk.ledger.last_of([task.id])[task.id].id != last.id:
+        raise begun
     return desk.tracker.get(task.id)
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fleet.app.home import ensure_home
+from fleet.app.tasks import Desk
 from fleet.core import FleetError, NotFound
+from fleet.core.task import Task
 from fleet.core.text import clean
 from fleet.core.work import Attempt
 from fleet.evidence import chain
-from fleet.evidence.audit import Audit, Finding, audit, copied
+from fleet.evidence.audit import Audit, Finding, audit, copied, stands
 from fleet.evidence.chain import Key, Link
 from fleet.evidence.ledger import Ledger
 from fleet.evidence.receipt import Check, Receipt, save
@@ -53,6 +55,13 @@ def look(home: Path, attempt: str) -> Audit | None:
     return None if known is None else book.audit(known)
 
 
+def doubts(home: Path, task: str) -> list[str]:
+    """What speaks against the receipt that a task shows, in sentences."""
+    book = _Book(home)
+    known = book.attempts.get(book.shown.get(task, ""))
+    return [] if known is None else [one.text for one in book.audit(known).findings if one.holds is False]
+
+
 class _Book:
     """The chain of a home beside its ledger."""
 
@@ -60,6 +69,7 @@ class _Book:
         self.home, head = home, chain.load_head(home)  # the head first: the chain may grow meanwhile
         self.attempts = {one.id: one for one in Ledger(home).all()}
         self.links = chain.links(home)
+        self._tasks = _tasks()
         self._key, why = _key(home)
         self._last: dict[str, Link] = {link.attempt: link for link in self.links}
         self._broken: dict[str, list[str]] = {}
@@ -67,7 +77,7 @@ class _Book:
         for link, text in chain.faults(self.links, self._key, head):
             self._broken.setdefault(link.attempt, []).append(text) if link else self.strange.append(text)
         # The task as a whole shows the receipt of the attempt that was settled last.
-        self._shown = {
+        self.shown = {
             self.attempts[link.attempt].task: link.attempt for link in self.links if link.attempt in self.attempts
         }
         self.strange += [
@@ -95,8 +105,23 @@ class _Book:
         broken = self._broken.get(attempt.id, [])
         found = audit(attempt, attempt_directory(self.home, attempt), link, broken)
         copy = self.home / "tasks" / attempt.task / "receipt.json"
-        wrong = copied(attempt, copy, link) if link and self._shown.get(attempt.task) == attempt.id else None
-        return replace(found, findings=(*found.findings, wrong)) if wrong else found
+        if link is None or self.shown.get(attempt.task) != attempt.id:
+            return found
+        more = (copied(attempt, copy, link), self._stands(attempt, found.receipt))
+        return replace(found, findings=(*found.findings, *(one for one in more if one is not None)))
+
+    def _stands(self, attempt: Attempt, receipt: Receipt | None) -> Finding | None:
+        task = self._tasks.get(attempt.task)
+        later = any(one.task == attempt.task and one.number > attempt.number for one in self.attempts.values())
+        return None if task is None or receipt is None or later else stands(task, attempt, receipt)
+
+
+def _tasks() -> dict[str, Task]:
+    """Every task by its id; none when the tracker cannot be asked now, which says nothing about receipts."""
+    try:
+        return {task.id: task for task in Desk.open().tracker.all()}
+    except FleetError:
+        return {}
 
 
 def _key(home: Path) -> tuple[Key | None, str]:
@@ -132,19 +157,22 @@ def _checks(receipt: Receipt) -> list[Check]:
         house = replace(ours, home=Path(made), also_hidden=(ours.home,))
         attempt = replace(receipt.attempt, checks=0)
         save(house.attempt_directory(attempt) / "receipt.json", replace(receipt, checks=[]))
-        found = asyncio.run(check(house, attempt, lambda known: None))
-    return [found] if isinstance(found, Check) else list(found or ())
+        return asyncio.run(check(house, attempt, lambda known: None))
 
 
 def _compared(receipt: Receipt, now: list[Check]) -> Finding:
-    """Whether the checks say what they said; one that was cut off, then or now, says nothing."""
-    before = {(one.command, one.where): one for one in receipt.checks if not one.lost}
-    after = {(one.command, one.where): one for one in now if not one.lost}
+    """Whether the checks say what they said; one that was cut off or never ran, then or now, says nothing."""
+    before, after = ({(one.command, one.where): one for one in checks if _ran(one)} for checks in (receipt.checks, now))
     both = before.keys() & after.keys()
     other = [after[one] for one in before if one in both and before[one].passed != after[one].passed]
     if other:
         was = "failed" if other[0].passed else "passed"
         return Finding("checks", False, f"`{clean(other[0].command)}` {was}, and now: {clean(other[0].cause)}")
-    if not both:
-        return Finding("checks", None, "none of them could be run again")
+    if both < before.keys() or not both:
+        why = next((f": {clean(one.cause)}" for one in now if not _ran(one)), "")
+        return Finding("checks", None, f"{len(before) - len(both)} of {len(before)} could not be run again{why}")
     return Finding("checks", True, f"{len(both)} run again, with the same result")
+
+
+def _ran(check: Check) -> bool:
+    return not check.lost and check.seconds is not None

@@ -368,6 +368,8 @@ def task(id: str, what: str, follow: bool, raw: bool) -> None:
     path = readable(desk, id, what)
     if what == "receipt" and not raw and not follow and sys.stdout.isatty() and _tell_receipt(desk, path):
         return
+    if what == "receipt":
+        _doubt_receipt(desk, id)
     shown = 0
     while True:
         while piece := content(path, shown):
@@ -388,6 +390,14 @@ def _tell_receipt(desk: Desk, path: Path) -> bool:
     if receipt is not None:
         show_receipt(receipt, look(desk.home, receipt.attempt.id))
     return receipt is not None
+
+
+def _doubt_receipt(desk: Desk, id: str) -> None:
+    """Say what is wrong with a receipt that is printed as it is."""
+    from fleet.app.verify import doubts
+
+    for text in doubts(desk.home, id):
+        click.echo(f"this does not hold: {clean(text, 2000)}; next: fleet verify {id}", err=True)
 
 
 def _pour(text: bytes) -> None:

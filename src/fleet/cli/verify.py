@@ -130,13 +130,19 @@ def _process(process: Process) -> str:
 
 
 def _result(result: Result) -> str:
-    added, removed = (sum(getattr(one, side) or 0 for one in result.changes) for side in ("added", "removed"))
-    parts = [f"{_count(len(result.changes), 'file')}, +{added} -{removed}", _count(len(result.commits), "commit")]
+    parts = [_size(result), _count(len(result.commits), "commit")]
     parts += [f"{len(result.breaches)} outside its scope"] if result.breaches else []
     parts += [f"not committed: {len(result.uncommitted)}"] if result.uncommitted else []
     parts += [f"left out, because of a filter: {len(result.left_out)}"] if result.left_out else []
     parts += [f"lands as {result.landing[:12]}"] if result.landing else []
     return ", ".join(parts)
+
+
+def _size(result: Result) -> str:
+    """How much differs, of all of it: only a part may be listed. An older receipt has the list alone."""
+    listed = {side: sum(getattr(one, side) or 0 for one in result.changes) for side in ("added", "removed")}
+    of_all = {"files": len(result.changes)} | listed | result.totals
+    return f"{_count(of_all['files'], 'file')}, +{of_all['added']} -{of_all['removed']}"
 
 
 def _heard(receipt: Receipt) -> str:
@@ -157,14 +163,17 @@ def _used(receipt: Receipt) -> str:
 
     attempt = receipt.attempt
     tokens = "tokens unknown" if attempt.tokens is None else f"{tokens_text(attempt.tokens)} tokens"
-    return f"{tokens}, {'cost unknown' if attempt.cost is None else dollars_text(attempt.cost)}, as the agent says"
+    if attempt.cost is None and attempt.estimate is not None:
+        return f"{tokens}, as the agent says; about {dollars_text(attempt.estimate)} by the price list"
+    cost = "cost unknown" if attempt.cost is None else dollars_text(attempt.cost)
+    return f"{tokens}, {cost}, as the agent says; `fleet cost` has what the gateway counted"
 
 
 def _changes(result: Result) -> None:
     for one in result.changes[:MOST]:
         click.echo(f"  {_change(one)}")
-    if len(result.changes) > MOST:
-        click.echo(f"  … and {len(result.changes) - MOST} more")
+    if (every := result.totals.get("files", len(result.changes))) > MOST:
+        click.echo(f"  … and {every - MOST} more")
     for breach in result.breaches[:MOST]:
         click.echo(f"  {MARKS[False]} {clean(breach.reason, WIDE)}")
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from fleet.core.task import Status, Task, is_cancelled
 from fleet.core.text import clean, sayable
-from fleet.core.work import Attempt
+from fleet.core.work import Attempt, Verdict
 from fleet.evidence.chain import Link, canonical
 from fleet.evidence.receipt import RECEIPT, SHOWN, Receipt, Result
 from fleet.host import files, git, repository
@@ -50,7 +51,7 @@ def audit(attempt: Attempt, directory: Path, link: Link | None, broken: Sequence
     receipt, found = _file(attempt, directory / "receipt.json", link)
     findings = [found, _chained(attempt, link, broken)]
     if receipt is not None:
-        findings += [_transcript(receipt, directory / "stdout"), *_git(receipt)]
+        findings += [_ledger(attempt, receipt), _transcript(receipt, directory / "stdout"), *_git(receipt)]
     return Audit(attempt.id, attempt.task, receipt, tuple(findings))
 
 
@@ -92,6 +93,30 @@ def _chained(attempt: Attempt, link: Link | None, broken: Sequence[str]) -> Find
     if broken:
         return Finding("chain", False, "; ".join(broken))
     return Finding("chain", True, f"receipt {link.number} of this home, signed with its key")
+
+
+def _ledger(attempt: Attempt, receipt: Receipt) -> Finding:
+    """What people are shown comes from the ledger: it must say what the receipt says."""
+    for name in ("proof", "verdict", "ending", "reason", "cause"):
+        known, wrote = getattr(attempt, name), getattr(receipt.attempt, name)
+        if known != wrote:
+            said = f"the ledger says {clean(str(known or 'nothing'))!r}, the receipt {clean(str(wrote or 'nothing'))!r}"
+            return Finding("ledger", False, f"{said} ({name})")
+    words = [one.value for one in (attempt.verdict, attempt.proof) if one is not None]
+    return Finding("ledger", True, f"it says the same: {', '.join(words) or 'not settled'}")
+
+
+def stands(task: Task, attempt: Attempt, receipt: Receipt) -> Finding | None:
+    """Whether the task is in the state that its last receipt put it in; where it is not, a person may have decided so,
+    or somebody who can write to the tracker: which of them cannot be told.
+    """
+    accepted = receipt.attempt.verdict is Verdict.ACCEPTED
+    closed = task.status is Status.CLOSED and not is_cancelled(task)
+    if accepted == closed or attempt.forgiven or (is_cancelled(task) and not accepted):
+        return None
+    verdict = receipt.attempt.verdict.value if receipt.attempt.verdict else "no verdict"
+    why = f": {clean(task.reason)}" if task.reason else ""
+    return Finding("task", None, f"it is {task.status.value}, and the receipt says {verdict}; by hand{why}")
 
 
 def _transcript(receipt: Receipt, path: Path) -> Finding:

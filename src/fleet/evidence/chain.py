@@ -18,12 +18,13 @@ from pathlib import Path
 
 import msgspec
 
-from fleet.core import FleetError
+from fleet.core import FleetError, Unavailable
 from fleet.evidence.receipt import Receipt
-from fleet.host import database, files
+from fleet.host import database, files, locks
 
-SECRETS, KEY, HEAD = "secrets", "receipt.key", "receipt.head"
+SECRETS, KEY, HEAD, MAKING = "secrets", "receipt.key", "receipt.head", "making.lock"
 KEY_BYTES = 32
+PATIENCE = 10.0
 OTHERS = 0o077
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS receipts (
@@ -101,12 +102,19 @@ def load_key(home: Path) -> Key | None:
 def make_key(home: Path) -> Key:
     """The key of this home, made when there is none; of two who make it at once, both get the same."""
     found = load_key(home)
-    if found is None:
-        files.private_dir(key_path(home).parent)
-        files.create(key_path(home), os.urandom(KEY_BYTES), files.PRIVATE)
+    if found is not None:
+        return found
+    turn = locks.take(files.private_dir(key_path(home).parent) / MAKING, PATIENCE)
+    if turn is None:
+        raise Unavailable(f"somebody else has been making {key_path(home)} for {PATIENCE:g} s", hint="try again")
+    try:
         found = load_key(home)
-    assert found is not None
-    return found
+        if found is None:  # written under its one name: a second, even for a moment, is not trusted
+            found = Key(os.urandom(KEY_BYTES))
+            files.write(key_path(home), found.secret, files.PRIVATE)
+        return found
+    finally:
+        locks.release(turn)
 
 
 def _own(path: Path, is_kind: Callable[[int], bool], kind: str) -> bool:
@@ -237,7 +245,9 @@ def _cut_off(chain: Sequence[Link], key: Key | None, head: Head | None) -> list[
     """Whether as much is there as was once written."""
     if head is None:
         return [(None, "the head of the chain is gone: whether its end was cut off cannot be told")] if chain else []
-    if key is None or not key.signed(head.text, head.mac):
+    if key is None:  # said of each receipt
+        return [(None, "whether the end of the chain was cut off cannot be told: the key is gone")] if not chain else []
+    if not key.signed(head.text, head.mac):
         return [(None, "the head of the chain was not written by us")]
     if len(chain) < head.number:
         return [(None, f"the end of the chain was cut off: it has {len(chain)} of {head.number} receipts")]

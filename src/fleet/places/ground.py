@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleet.core import FleetError
+from fleet.core.text import clean
 from fleet.core.work import PlaceKind
 from fleet.host import git
 from fleet.host.git import Repository
@@ -40,8 +43,21 @@ def ground(place: Place) -> Ground | None:
     found = git.find(place.path.resolve())
     if found is None:
         return None
+    _must_be_one(found)
     known = project(found.top)
     return Ground(found, found.common, known.top if known is not None else found.top)
+
+
+def _must_be_one(found: Repository) -> None:
+    """Refuse a `.git` file that leads to what is no repository: an agent can write such a file, and we would write
+    there in its stead, also where it is kept from itself.
+    """
+    leads_away = found.own != found.top / ".git"
+    if leads_away and not ((found.own / "HEAD").is_file() and (found.common / "objects").is_dir()):
+        raise FleetError(
+            f"{clean(str(found.top / '.git'))} leads to {clean(str(found.own))}, which is no repository",
+            hint=f"git -C {shlex.quote(clean(str(found.top)))} status",
+        )
 
 
 def bring(place: Place, commit: str, ref: str) -> None:

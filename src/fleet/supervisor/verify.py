@@ -14,21 +14,22 @@ from fleet import keeper, places
 from fleet.core import FleetError, Unavailable
 from fleet.core.proof import CheckSpec
 from fleet.core.text import clean
-from fleet.core.work import Attempt
+from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence import checkout
 from fleet.evidence.checks import counts, is_cut_short
 from fleet.evidence.receipt import Check, Receipt, Result, load_receipt
-from fleet.host import files, repository
+from fleet.host import files, git, repository
 from fleet.keeper import Cause
-from fleet.places import Ground
+from fleet.places import Ground, Place
 from fleet.supervisor.aside import aside, at_leisure
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.fence import check_fence
 from fleet.supervisor.house import House
+from fleet.supervisor.place import place_of
 from fleet.supervisor.result import TAIL
 from fleet.supervisor.start import limited, marks
-from fleet.supervisor.trees import demands_of, place_now
+from fleet.supervisor.trees import demands_of
 
 CHECK_OUTPUT = 16 * 1024 * 1024
 PIECE = 1024 * 1024
@@ -144,11 +145,9 @@ def _sweep(house: House, attempt: Attempt) -> None:
 
 def make_room(attempt: Attempt, result: Result, run: Run, at: Path, directory: Path) -> Room:
     """Where a check is to be run: made for it, unless it runs already."""
-    cwd = Path(attempt.cwd)
-    ground = places.ground(place_now(attempt)) if result.tree is not None else None
-    if ground is None or result.tree is None:
-        return Room(cwd, cwd)
-    inner = PurePosixPath(cwd.resolve().relative_to(ground.repository.top.resolve()))
+    if result.tree is None:
+        return Room(Path(attempt.cwd), Path(attempt.cwd))
+    ground, inner = _where(attempt)
     lenders: list[Path] = []
     if keeper.adopt(directory) is None:
         back = result.check_files if run.where == AS_THEY_WERE else ()
@@ -156,6 +155,32 @@ def make_room(attempt: Attempt, result: Result, run: Run, at: Path, directory: P
         checkout.inner(at, inner)
         lenders = checkout.lend(at, ground.top, run.spec.needs)
     return Room(at, at / inner, _lent(ground, run.spec), tuple(lenders))
+
+
+def _where(attempt: Attempt) -> tuple[Ground, PurePosixPath]:
+    """Which repository has what an attempt left, and the directory of it that it worked in."""
+    place, cwd = place_of(attempt), Path(attempt.cwd)
+    if place is None and attempt.place is not PlaceKind.INPLACE:
+        return _of_removed(attempt)
+    ground = places.ground(place or Place(cwd))
+    if ground is None:
+        raise FleetError(f"there is no repository any more: {clean(attempt.cwd)}")
+    inner = cwd.relative_to(place.path) if place else cwd.resolve().relative_to(ground.repository.top.resolve())
+    return ground, PurePosixPath(inner)
+
+
+def _of_removed(attempt: Attempt) -> tuple[Ground, PurePosixPath]:
+    """The same for a place that was removed: the repository that it was made from has the tree, and its directory there
+    is the task's own.
+    """
+    cwd, asked = Path(attempt.cwd), Path(attempt.spec.cwd if attempt.spec else attempt.repository).resolve()
+    main = Path(attempt.repository) if attempt.repository else None
+    ground = places.ground(Place(cwd, kind=attempt.place, repository=main)) if main else None
+    found = git.find(asked)
+    inner = asked.relative_to(found.top) if found else None
+    if ground is None or inner is None or cwd.parts[len(cwd.parts) - len(inner.parts) :] != inner.parts:
+        raise FleetError(f"the place is gone, and so is where it was made from: {clean(attempt.repository)}")
+    return ground, PurePosixPath(inner)
 
 
 def _lent(ground: Ground, spec: CheckSpec) -> str:
