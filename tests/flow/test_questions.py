@@ -28,7 +28,7 @@ from fleet.supervisor.log import Log
 from fleet.supervisor.settle import tell
 from fleet.supervisor.start import start
 from fleet.tracker.local import Local
-from standins.coders.scratch import HERE, Ran, Record, Scratch, scratch, until
+from standins.coders.scratch import ANSWERED, HERE, Ran, Record, Scratch, scratch, until
 
 ASKED = "Which colour?\n\nIt is for the door."
 SHORT = "Which colour? It is for the door."
@@ -98,7 +98,7 @@ def test_who_asks_with_the_tool_is_shown_as_waiting_and_goes_on_with_the_answer(
     assert with_tool.wait() == 0
     (attempt,) = history(home, task)
     assert (attempt["verdict"], attempt["asking"], attempt["tools"]) == (
-        "accepted", None, {"mcp__fleet_questions__ask_human": 1},
+        "accepted", None, {"mcp__fleet_questions__ask_human": 1, "Write": 1},
     )  # fmt: skip
     assert (place / "work.txt").read_text() == f"{task}.1: {won}\n"
     assert "call the tool `ask_human`" in prompt(home, task, 1)
@@ -179,14 +179,15 @@ def evening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evening]:
                 "prints_a_question": {"events": "jsonl"},
             },
         )  # fmt: skip
-        answer = f"env -u FLEET_ATTEMPT FLEET_HOME={home.home} {sys.executable} -m fleet answer"
-        check = f"{answer} $FLEET_TASK_ID green; test -e work.txt"
+        check = f"{ANSWERED}; test -e work.txt"
         tasks: dict[str, tuple[object, ...]] = {
             "answered": (), "edited": (), "two": (), "opened": (), "in between": ("--check", check),
             "itself": ("--coder", "itself"), "printed": ("--coder", "prints_a_question"),
         }  # fmt: skip
         ids = home.add_all({name: (*args, "--cwd", home.place(name)) for name, args in tasks.items()})
-        said = home.drain()
+        first = home.run("--drain")
+        home.answer_in_its_check(ids["in between"], "green")
+        assert first.wait() == 0
         before = {name: home.tasks()[task] for name, task in ids.items()}
         threads = {name: thread(home, task) for name, task in ids.items()}
         with home.artifact(ids["two"], "Q&A.md").open("a") as more:
@@ -203,7 +204,7 @@ def evening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evening]:
         assert second.err == f"  question 1 is still open: fleet answer {ids['two']} --question 1\n"
         assert home.task(ids["two"])["state"] == "blocked"
         home.ok("answer", ids["two"], "green")
-        said += home.drain()
+        said = first.records + home.drain()
         yield Evening(home, ids, before, left, threads, both, shown, home.tasks(), said)
 
 

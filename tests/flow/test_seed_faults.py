@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,13 +16,13 @@ from pathlib import Path
 import pytest
 
 import parts
-from standins.coders.scratch import HERE, TRANSCRIPTS, Scratch, alive, pids, scratch, until
+from standins.coders.scratch import ANSWERED, HERE, TRANSCRIPTS, Scratch, alive, pids, scratch, until
 
 FOLLOWS = """\
 cat >"$FLEET_ARTIFACT_DIR/prompt.$FLEET_ATTEMPT"
 case $FLEET_ATTEMPT in
     *.1) echo "## Q: which?" >>"$FLEET_ARTIFACT_DIR/Q&A.md"
-         {bd} update "$FLEET_TASK_ID" --status blocked --notes "QUESTION: which?" ;;
+         {bd} update "$FLEET_TASK_ID" --status blocked --notes "QUESTION: which?" || echo "so be it" ;;
     *)   echo "$FLEET_ATTEMPT" >>work.txt ;;
 esac
 """
@@ -48,8 +47,7 @@ def beads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scratch]:
             coders={
                 "ok": {},
                 "closes": meddles | {"env.MEDDLES": f'{bd} close "$0" --force --reason "all done, trust me"'},
-                "asks": meddles | {"env.MEDDLES": f'{bd} update "$0" --status blocked --notes "QUESTION: which?" && '
-                                                  f'{bd} update "$0" --status open --assignee ""'},
+                "opens": meddles | {"env.MEDDLES": f'{bd} update "$0" --status open --assignee ""'},
                 "follows": {"argv": ["/bin/sh", "-c", FOLLOWS.format(bd=bd)]},
             },
         )  # fmt: skip
@@ -95,15 +93,27 @@ def test_beads_a_bd_that_fails_for_a_while_ends_no_loop_and_is_seen(beads: Scrat
     assert supervisor.stop() == 0
 
 
+def meddled(place: Path) -> str:
+    """What came of it when the agent that works there meddled."""
+    file = place / "meddled.txt"
+    until(lambda: file.exists() and "exit" in file.read_text())
+    return file.read_text()
+
+
 @pytest.mark.bd
-def test_beads_an_agent_that_follows_the_question_protocol_is_not_started_again_while_it_runs(beads: Scratch) -> None:
-    """Eight agents worked on one task: it was open again, and nobody looked whether its agent still ran."""
-    place = beads.place("asks")
-    task = beads.add("asks", "--cwd", place, "--coder", "asks", "--attempts", 1)
+def test_beads_a_task_that_is_opened_while_its_agent_runs_is_not_started_again(beads: Scratch) -> None:
+    """Eight agents worked on one task: it was open again, and nobody looked whether its agent still ran.
+
+    An agent cannot open it any more, so somebody else does.
+    """
+    place = beads.place("opens")
+    task = beads.add("opens", "--cwd", place, "--coder", "opens", "--attempts", 1)
     other = beads.add("meanwhile", "--cwd", beads.place("meanwhile"))
     supervisor = beads.run()
-    until(lambda: (place / "meddled.txt").exists() and "exit" in (place / "meddled.txt").read_text())
-    assert "exit 0" in (place / "meddled.txt").read_text()
+    said = meddled(place)
+    assert ("an agent cannot change the queue" in said, said[-7:]) == (True, "exit 1\n")
+    beads.ok("bd", "update", task, "--status", "blocked", "--notes", "QUESTION: which?")
+    beads.ok("bd", "update", task, "--status", "open", "--assignee", "")
     supervisor.hear("settled", task=other)
     later = beads.add("and later", "--cwd", place)
     supervisor.hear("settled", task=later)
@@ -115,15 +125,17 @@ def test_beads_an_agent_that_follows_the_question_protocol_is_not_started_again_
 
 @pytest.mark.bd
 def test_beads_a_question_is_answered_in_the_file_or_while_it_is_settled(beads: Scratch) -> None:
-    """The agent blocks its task itself, as the protocol said; a person edits the file and opens the task through bd.
+    """The agent would block its task itself, and is not let; a person edits the file and opens the task through bd.
 
     The other agent is answered between its end and its verdict, in the moment of the check.
     """
     places = beads.place("by hand"), beads.place("in between")
-    answer = f"FLEET_HOME={beads.home} {sys.executable} -m fleet answer $FLEET_TASK_ID green; test -e work.txt"
+    check = f"{ANSWERED}; test -e work.txt"
     by_hand = beads.add("follows", "--cwd", places[0], "--coder", "follows")
-    between = beads.add("follows", "--cwd", places[1], "--coder", "follows", "--check", answer)
-    beads.drain()
+    between = beads.add("follows", "--cwd", places[1], "--coder", "follows", "--check", check)
+    supervisor = beads.run("--drain")
+    beads.answer_in_its_check(between, "green")
+    assert supervisor.wait() == 0
     rows = beads.tasks()
     assert (rows[by_hand]["state"], rows[by_hand]["cause"]) == ("blocked", "asks: which?")
     assert (rows[between]["state"], rows[between]["attempts"]) == ("done", 2)
@@ -143,7 +155,9 @@ def test_beads_an_agent_that_closes_its_own_task_is_not_believed(beads: Scratch)
     place = beads.place("closes")
     task = beads.add("closes", "--cwd", place, "--coder", "closes", "--attempts", 1, "--check", "false")
     supervisor = beads.run()
-    until(lambda: (place / "meddled.txt").exists() and "exit 0" in (place / "meddled.txt").read_text())
+    said = meddled(place)
+    assert ("an agent cannot change the queue" in said, said[-7:]) == (True, "exit 1\n")
+    beads.ok("bd", "close", task, "--force", "--reason", "all done, trust me")  # as if it had got through
     beads.open_gate(task, f"gate.{task}.1")
     supervisor.hear("settled", task=task)
     assert supervisor.stop() == 0
@@ -178,8 +192,10 @@ def test_an_agent_that_opens_its_own_task_is_not_started_again_while_it_runs(hom
     place = home.place("p")
     task = home.add("meddles", "--cwd", place, "--attempts", 1)
     supervisor = home.run()
-    until(lambda: (place / "meddled.txt").exists() and "exit" in (place / "meddled.txt").read_text())
-    assert f"{task} is being worked on" in (place / "meddled.txt").read_text()
+    said = meddled(place)
+    assert ("an agent cannot change the queue" in said, said[-7:]) == (True, "exit 1\n")
+    by_hand = home.fleet("retry", task)
+    assert (by_hand.code, f"{task} is being worked on" in by_hand.err) == (1, True)
     other = home.add("another", "--cwd", place, "--coder", "ok")
     supervisor.hear("settled", task=other)
     assert (place / "witness.txt").read_text() == f"{task}.1\n"
@@ -218,7 +234,9 @@ def test_exit_0_without_effect_counts_and_comes_to_an_end(home: Scratch) -> None
     assert len([one for one in said if one["event"] == "agent started"]) == 3
     row = home.task(task)
     assert (row["state"], row["cause"]) == (
-        "failed", "the agent exited with 0 and changed nothing; gave up after 3 attempts",
+        "refused",
+        "the agent exited with 0 and changed nothing; gave up after 3 attempts; "
+        f"a person decides: fleet show {task}, then fleet retry or fleet accept",
     )  # fmt: skip
 
 

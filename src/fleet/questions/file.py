@@ -122,6 +122,8 @@ def _change(artifacts: Path, change: Callable[[str], str]) -> str:
 def _drafts(artifacts: Path) -> Path:
     """Where a draft can be moved from in one step; inside a fence only the artifacts themselves are of the disk."""
     beside = artifacts.parent
+    if not artifacts.exists():  # made when the draft is moved
+        return beside
     return beside if os.stat(beside).st_dev == os.stat(artifacts).st_dev else artifacts
 
 

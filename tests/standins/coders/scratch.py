@@ -19,6 +19,9 @@ from typing import Any, TypeVar
 HERE = Path(__file__).parent
 TRANSCRIPTS = HERE.parents[1] / "transcripts"
 WITHIN = 60.0
+ANSWERED = (
+    """until grep -q '^## A:' "$FLEET_ARTIFACT_DIR/Q&A.md"; do sleep 0.05; done"""  # a check that waits for a person
+)
 T = TypeVar("T")
 Record = dict[str, Any]
 
@@ -193,6 +196,11 @@ class Scratch:
         until(path.exists)
         with os.fdopen(until(lambda: _opened(path)) or -1, "w") as pipe:
             pipe.write("go on\n")
+
+    def answer_in_its_check(self, task: str, words: str) -> None:
+        """Answer once the agent of the first attempt has ended, and before there is a verdict: its check runs."""
+        until((self.home / "tasks" / task / "attempts" / "1" / "check").exists)
+        self.ok("answer", task, words)
 
     def agents(self) -> list[int]:
         """Every living process that was started for an attempt of this home."""
