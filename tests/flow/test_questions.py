@@ -28,7 +28,7 @@ from fleet.supervisor.log import Log
 from fleet.supervisor.settle import tell
 from fleet.supervisor.start import start
 from fleet.tracker.local import Local
-from standins.coders.scratch import ANSWERED, HERE, Ran, Record, Scratch, scratch, until
+from standins.coders.scratch import HERE, Ran, Record, Scratch, scratch, until
 
 ASKED = "Which colour?\n\nIt is for the door."
 SHORT = "Which colour? It is for the door."
@@ -179,7 +179,7 @@ def evening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evening]:
                 "prints_a_question": {"events": "jsonl"},
             },
         )  # fmt: skip
-        check = f"{ANSWERED}; test -e work.txt"
+        check = f"{home.waits_for_an_answer}; test -e work.txt"
         tasks: dict[str, tuple[object, ...]] = {
             "answered": (), "edited": (), "two": (), "opened": (), "in between": ("--check", check),
             "itself": ("--coder", "itself"), "printed": ("--coder", "prints_a_question"),

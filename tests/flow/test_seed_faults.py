@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import parts
-from standins.coders.scratch import ANSWERED, HERE, TRANSCRIPTS, Scratch, alive, pids, scratch, until
+from standins.coders.scratch import HERE, TRANSCRIPTS, Scratch, alive, pids, scratch, until
 
 FOLLOWS = """\
 cat >"$FLEET_ARTIFACT_DIR/prompt.$FLEET_ATTEMPT"
@@ -130,7 +130,7 @@ def test_beads_a_question_is_answered_in_the_file_or_while_it_is_settled(beads: 
     The other agent is answered between its end and its verdict, in the moment of the check.
     """
     places = beads.place("by hand"), beads.place("in between")
-    check = f"{ANSWERED}; test -e work.txt"
+    check = f"{beads.waits_for_an_answer}; test -e work.txt"
     by_hand = beads.add("follows", "--cwd", places[0], "--coder", "follows")
     between = beads.add("follows", "--cwd", places[1], "--coder", "follows", "--check", check)
     supervisor = beads.run("--drain")

@@ -23,6 +23,7 @@ PACKAGE = '{"scripts": {"test": "node t.js && npm run lint", "start": "node app.
         ("./check.sh", {"check.sh": "grep -q x app.txt; cat src/x", "app.txt": "", "src/x": ""}, ""),
         ("./check.sh", {"check.sh": "./hello.sh | grep hi; python app.py", "hello.sh": "", "app.py": ""}, ""),
         ("./check.sh", {"check.sh": ". src/calc.sh; node x.js", "src/calc.sh": "", "x.js": ""}, ""),
+        ("sh tests/run.sh", {"tests/run.sh": ". ./calc.sh", "calc.sh": ""}, ""),
         ("npm test", {"package.json": PACKAGE, "t.js": "", "app.js": ""}, "package.json t.js"),
         ("npm test", {"package.json": "[" * 100_000, "t.js": ""}, ""),
         ("npm test", {"package.json": '{"scripts": ["test"]}'}, ""),

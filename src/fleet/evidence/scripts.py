@@ -11,6 +11,7 @@ from fleet.evidence.checks import CHECKLIKE, READS, module_of, path_of, scripts_
 
 DEPTH, MOST, NEAREST = 3, 40, 3
 SCRIPT_DIRECTORIES = {"scripts", "script", "ci", ".ci", "tools", "hack"}
+HELPING = re.compile(r"lib|help|common|util|func|setup|env", re.IGNORECASE)
 SOURCING = {".", "source"}
 INCLUDE = re.compile(r"^[-s]?include\s+(.+)$", re.MULTILINE)
 RECIPE = re.compile(r"^\t[@+-]*(.*)$", re.MULTILINE)
@@ -112,5 +113,5 @@ def _words(path: str, text: str, *, every: bool = False) -> Iterator[str]:
 def _is_near(word: str, path: str, *, sourced: bool) -> bool:
     """Whether what a script runs is likely to be of its own kind, and not the product that it looks at."""
     steps = word.split("/")[:-1]
-    beside = sourced and dirname(word) in ("", dirname(path))
+    beside = sourced and dirname(word) in ("", dirname(path)) and HELPING.search(basename(word)) is not None
     return beside or CHECKLIKE.search(word) is not None or not SCRIPT_DIRECTORIES.isdisjoint(steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,9 +20,6 @@ from typing import Any, TypeVar
 HERE = Path(__file__).parent
 TRANSCRIPTS = HERE.parents[1] / "transcripts"
 WITHIN = 60.0
-ANSWERED = (
-    """until grep -q '^## A:' "$FLEET_ARTIFACT_DIR/Q&A.md"; do sleep 0.05; done"""  # a check that waits for a person
-)
 T = TypeVar("T")
 Record = dict[str, Any]
 
@@ -197,10 +195,16 @@ class Scratch:
         with os.fdopen(until(lambda: _opened(path)) or -1, "w") as pipe:
             pipe.write("go on\n")
 
+    @property
+    def waits_for_an_answer(self) -> str:
+        """A check that runs until `answer_in_its_check` has answered."""
+        return f"until test -e {shlex.quote(str(self.root / '.answered'))}; do sleep 0.05; done"
+
     def answer_in_its_check(self, task: str, words: str) -> None:
         """Answer once the agent of the first attempt has ended, and before there is a verdict: its check runs."""
         until((self.home / "tasks" / task / "attempts" / "1" / "check").exists)
         self.ok("answer", task, words)
+        (self.root / ".answered").touch()
 
     def agents(self) -> list[int]:
         """Every living process that was started for an attempt of this home."""

@@ -15,8 +15,8 @@ def put(data: bytes) -> None:
         view = view[os.write(1, view) :]
 
 
-def said(text: str) -> bytes:
-    message = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+def said(text: str, *more: object) -> bytes:
+    message = {"role": "assistant", "content": [{"type": "text", "text": text}, *more]}
     return json.dumps({"type": "assistant", "message": message}).encode() + b"\n"
 
 
@@ -39,7 +39,7 @@ while time.monotonic() < end:
     put(block)
     sent += len(block)
     time.sleep(max(0.0, began + sent / 50e6 - time.monotonic()))
-put(said("the very last"))
+put(said("the very last", {"type": "tool_use", "id": "1", "name": "Write", "input": {}}))
 with open(os.environ["FLEET_ATTEMPT"] + ".done", "w") as file:
     file.write(str(sent))
 put(json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": "all said"}).encode())
