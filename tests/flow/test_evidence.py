@@ -199,3 +199,15 @@ def test_what_is_asked_stays_what_it_was_before_the_first_agent_wrote_it(tmp_pat
         home.drain()
         assert (home.task(task)["state"], home.task(task)["proof"]) == ("refused", "refused")
         assert [one["command"] for one in home.receipt(task)["checks"]] == ["test -e work"]
+
+
+def test_a_check_that_anybody_could_rewrite_proves_nothing(tmp_path: Path) -> None:
+    with scratch(tmp_path) as home:
+        lies = {"argv": ["/bin/sh", "-c", "echo exit 0 >check.sh"]}
+        home.settle("coder=lies", "limits.attempts=1", coders={"lies": lies})
+        place = home.place("p")
+        (place / "check.sh").write_text("exit 1\n")
+        task = home.add("work", "--check", "sh check.sh", cwd=place)
+        home.drain()
+        assert home.task(task)["proof"] == "unverified"
+        assert "outside a git repository" in home.receipt(task)["reason"]

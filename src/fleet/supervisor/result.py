@@ -18,7 +18,7 @@ from fleet.supervisor.house import House
 from fleet.supervisor.limits import named
 from fleet.supervisor.listen import heard, program_of
 from fleet.supervisor.place import place_of
-from fleet.supervisor.trees import left_by
+from fleet.supervisor.trees import demands_of, left_by
 
 TAIL = 2000
 
@@ -49,8 +49,9 @@ def _unseen(attempt: Attempt) -> str | None:
     """Why what was asked of the result cannot be looked at, of an attempt without a tree."""
     if attempt.untaken:
         return f"no tree could be taken of what it found: {attempt.untaken}"
-    asked = attempt.demands.scope if attempt.demands else Scope()
-    return "it works in no git repository, so its scope is not known to be kept" if asked != Scope() else None
+    asked = demands_of(attempt)
+    is_asked = bool(asked.checks) or asked.scope != Scope()
+    return "outside a git repository nobody can tell whether its checks were left alone" if is_asked else None
 
 
 def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
