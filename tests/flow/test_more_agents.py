@@ -71,7 +71,7 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worked]:
 
 
 def add(at: Scratch, coder: str, place: Path) -> str:
-    how = ("--coder", coder, "--model", MORE_MODELS[coder], "--check", "test -e made-$FLEET_TASK_ID.2.txt")
+    how = ("--coder", coder, "--model", MORE_MODELS[coder], "--check", "test -e made-*.2.txt")
     return at.add(f"A task for {coder}", "-d", "Look for the PELICAN.", *how, cwd=place)
 
 

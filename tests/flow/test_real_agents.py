@@ -236,7 +236,7 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worked]:
         at.fleet("init", "--home-only")
         at.prepare("max_concurrent=3", "backoff=0s")
         own = at.settle_in()
-        ids = {coder: at.add(coder, "--check", "test -e made-$FLEET_TASK_ID.2.txt") for coder in MODELS}
+        ids = {coder: at.add(coder, "--check", "test -e made-*.2.txt") for coder in MODELS}
         with at.supervisor() as supervisor:
             gate.wait(len(ids))
             seen = {pid: (command_line(pid), text) for pid, text in at.processes().items()}
