@@ -185,6 +185,7 @@ def test_thousands_of_short_tasks_leave_the_supervisor_as_it_was(scene: Scene) -
     until(lambda: settled(scene) >= number, scale(150, 3600), scene.said)
     took = time.monotonic() - began
     until(lambda: not scene.keepers(), 10)
+    until(lambda: descriptors(child.pid) - files <= 5, 30, scene.said)  # what is just being settled is not left open
     grown, more = memory(child.pid) - size, descriptors(child.pid) - files
     zombies = sum(state == b"Z" for state in children(child.pid).values())
     states = scene.states()

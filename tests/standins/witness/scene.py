@@ -242,13 +242,13 @@ class Scene:
         return found
 
     def keepers(self) -> dict[str, int]:
-        """The living keepers, by attempt directory."""
-        found = {}
-        for pid in processes():
+        """The living keepers, by attempt directory; not what one has just forked, and is not yet the agent."""
+        found: dict[str, int] = {}
+        for pid in sorted(processes()):
             words = _proc(pid, "cmdline").split(b"\0")
             if any(b"keep" in word for word in words[:5]) and any(os.fsencode(self.home) in word for word in words):
                 directory = next(word for word in words if word.startswith(os.fsencode(self.home)))
-                found[os.fsdecode(directory)] = pid
+                found.setdefault(os.fsdecode(directory), pid)
         return found
 
     def agents(self) -> list[int]:
