@@ -314,9 +314,8 @@ def test_a_missing_program_is_named(night: Night) -> None:
 
 def test_a_task_waits_for_what_it_needs_and_for_ever_for_what_was_cancelled_or_failed(night: Night) -> None:
     claimed = night.order("claimed")
-    settled = [(one["event"], one["task"]) for one in night.said if one["event"] in ("settled", "claimed")]
-    first, after = night.ids["in a repository"], night.ids["after the first"]
-    assert settled.index(("settled", first)) < settled.index(("claimed", after))
+    first, after = (night.home.shown(night.ids[name])["history"] for name in ("in a repository", "after the first"))
+    assert first[-1]["ended"] < after[0]["created"]
     assert night.row("after the first")["state"] == "done"
     for name, needs in (("after the cancelled", "cancelled"), ("after the failed", "fails")):
         assert name not in claimed
