@@ -462,6 +462,7 @@ def test_add_takes_everything_and_says_what_it_made(home: Scratch) -> None:
         (["x", "--after", "../.."], 3, "no task"),
         (["x", "--timeout", "soon"], 2, "--timeout must be seconds"),
         (["x", "--timeout", "0s"], 2, "--timeout must be over 0"),
+        (["x", "--check", " "], 2, "--check must be a command, and is empty"),
         (["x", "--output", "-1"], 2, "--output must be bytes"),
         (["x", "--silence", "soon"], 2, "--silence must be seconds"),
         (["x", "--silence", "0.01s"], 2, "--silence must be from 0.1s to 720h, or none"),

@@ -72,7 +72,7 @@ def add(
     from fleet.core.task import NewTask, Spec
 
     spec = Spec(
-        cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=check,
+        cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=_command(check),
         account=account, timeout=_seconds(timeout), attempts=attempts, output=_size(output),
         silence=_limit("silence", silence), tokens=_whole(_limit("tokens", tokens)), cost=_limit("cost", cost),
         place=place, kind=TaskKind(kind) if kind else None, files=files, deletions=deletions,
@@ -129,6 +129,12 @@ def _limit(name: str, text: str | None) -> float | None:
         return switchable(name, text)
     except ValueError as problem:
         raise BadConfig(f"--{name} {problem}") from problem
+
+
+def _command(check: str | None) -> str | None:
+    if check is not None and not check.strip():
+        raise BadConfig("--check must be a command, and is empty", hint='fleet add --check "make test" …')
+    return check
 
 
 def _globs(option: str, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
