@@ -45,7 +45,7 @@ def test_one_that_is_denied_a_permission_is_seen_to_wait(tmp_path: Path) -> None
             (seen,) = until(lambda: _waits(at, task))
             row = at.tasks()[task]
             gate.open()
-            until(lambda: at.tasks()[task]["state"] == "failed")
+            until(lambda: at.tasks()[task]["state"] == "refused")
         (denied,) = of(at.events(task), "permission")
         print(f"denied at {denied['at']}, seen to wait {seen['at'] - denied['at']:.1f} s later")
         assert (denied["tool"], denied["ok"]) == ("Bash", False)

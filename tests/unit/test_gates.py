@@ -140,6 +140,11 @@ def test_three_refusals_in_a_minute_are_a_storm_and_one_goes_first_after_it() ->
     assert (over.probing, over.pauses, over.refusals) == (False, 0, ())
 
 
+def test_refusals_that_are_settled_out_of_order_are_a_storm_all_the_same() -> None:
+    known = accounts.refuse(accounts.refuse(MINE, Refusal("b", NOW + 2, 401)), Refusal("a", NOW, 401))
+    assert accounts.refuse(known, Refusal("c", NOW + 1, 401)).closed(NOW + 2) is not None
+
+
 def test_what_is_known_of_accounts_outlives_us(tmp_path: Path) -> None:
     Book(tmp_path).change("claude", "mine", partial(accounts.hear, windows=[Window("weekly", 9.0, NOW)], now=NOW))
     Book(tmp_path).change("codex", "", accounts.work)

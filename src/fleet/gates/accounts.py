@@ -101,7 +101,7 @@ def refuse(known: Standing, refusal: Refusal) -> Standing:
     now = refusal.at
     if refusal.attempt in {one.attempt for one in known.refusals} | {known.closed_by}:
         return known
-    recent = (*(one for one in known.refusals if 0 <= now - one.at < WITHIN), refusal)
+    recent = (*(one for one in known.refusals if abs(now - one.at) < WITHIN), refusal)
     if len(recent) < STORM and not known.probing:
         return replace(known, refusals=recent)
     if now < known.closed_until:  # those that were on their way when it closed
