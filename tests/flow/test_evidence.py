@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ AGENTS = {
     "commits nothing": "git commit -q --allow-empty -m 'All tests pass'",
     "writes notes": 'echo all done >"$FLEET_ARTIFACT_DIR/KNOWLEDGE.md"',
 }
+COMMIT = ("git", "-c", "user.name=n", "-c", "user.email=n@example.invalid", "commit", "-qam")
 UNCHECKED, RESEARCHED = "is not checked", "looks something up"
 
 
@@ -199,6 +201,42 @@ def test_what_is_asked_stays_what_it_was_before_the_first_agent_wrote_it(tmp_pat
         home.drain()
         assert (home.task(task)["state"], home.task(task)["proof"]) == ("refused", "refused")
         assert [one["command"] for one in home.receipt(task)["checks"]] == ["test -e work"]
+
+
+@pytest.mark.parametrize(
+    ("does", "later", "proof"), [("broken still", "fixed", "refused"), ("fixed", "broken again", "verified")]
+)
+def test_what_is_written_after_the_agent_ended_counts_for_nothing(
+    tmp_path: Path, does: str, later: str, proof: str
+) -> None:
+    with scratch(tmp_path) as home:
+        gate = home.root / "gate"
+        os.mkfifo(gate)
+        home.settle(
+            "coder=writes", "limits.attempts=1", coders={"writes": {"argv": ["/bin/sh", "-c", f"echo {does} >app.txt"]}}
+        )
+        repo = _project(home)
+        (repo / "fleet.yaml").write_text(f"project: {{name: p}}\nchecks: ['cat {gate} && grep -q fixed app.txt']\n")
+        subprocess.run([*COMMIT, "a check that takes its time"], cwd=repo, check=True)
+        task = home.add("work", "--place", "worktree", cwd=repo)
+        supervisor = home.run()
+        with gate.open("w"):  # the check runs, and reads it to its end
+            place = Path(home.task(task)["cwd"])
+            (place / "app.txt").write_text(f"{later}\n")
+            subprocess.run([*COMMIT, "late"], cwd=place, check=True)
+        supervisor.hear("settled", task=task)
+        receipt = home.receipt(task)
+        assert receipt["verdict"] == proof
+        landed = subprocess.run(
+            ["git", "show", f"refs/fleet/attempts/{task}.1:app.txt"],
+            cwd=repo,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert landed.stdout == f"{does}\n"
+        home.ok("verify", "--no-run", task)
+        assert supervisor.stop() == 0
 
 
 def test_a_check_that_anybody_could_rewrite_proves_nothing(tmp_path: Path) -> None:
