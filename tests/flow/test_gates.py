@@ -42,7 +42,7 @@ def accounts(home: Scratch, *names: str) -> list[str]:
 
 
 def test_twenty_tasks_go_on_when_windows_run_dry_each_in_its_own_session(home: Scratch) -> None:
-    path = provider(home, most=20, window=16.0)
+    path = provider(home, most=10, window=5.0)
     home.settle(
         "coder=metered", "max_concurrent=20", "backoff=0s", *accounts(home, *NAMES), coders={"metered": METERED}
     )
