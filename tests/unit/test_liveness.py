@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.core.liveness import (
+    BREAK_OFF,
     Action,
     Facts,
     Habit,
@@ -119,6 +120,15 @@ def test_where_nothing_but_its_output_can_be_seen_a_person_is_asked() -> None:
     assert (life.signs, decide(life, POLICY, NOW + 2 * HOUR)) == (("no events",), Action.ASK)
 
 
+@pytest.mark.parametrize("action", BREAK_OFF)
+def test_whatever_breaks_an_agent_off_needs_two_signs(action: Action) -> None:
+    policy = replace(POLICY, rules={LifeState.LOOPING: Rule(action)})
+    busy = replace(STILL, heard=NOW, cpu=NOW, io=NOW, files=NOW, repeats=8, repeated=Since(NOW - 90, "Read: a.py"))
+    assert decide(assess(busy, policy, NOW), policy, NOW) is Action.ASK
+    idle = replace(busy, files=NOW - 61)
+    assert decide(assess(idle, policy, NOW), policy, NOW) is action
+
+
 moments = st.none() | st.floats(0, NOW)
 things = st.none() | st.builds(Since, st.floats(0, NOW), st.text(max_size=5))
 facts_seen = st.builds(
@@ -153,7 +163,7 @@ policies = st.builds(
 @given(facts_seen, policies, st.floats(NOW, NOW + 10 * HOUR))
 def test_nothing_is_ended_on_one_sign_alone(facts: Facts, policy: Policy, now: float) -> None:
     life = assess(facts, policy, now)
-    if decide(life, policy, now) in (Action.RESUME, Action.END):
+    if decide(life, policy, now) in BREAK_OFF:
         assert len(set(life.signs)) >= 2
         assert now - life.since >= policy.rules[life.state].after
 

@@ -30,12 +30,18 @@ class LifeState(StrEnum):
 
 
 class Action(StrEnum):
-    """What is done about an agent. To resume is to end it, and to go on with its session in a new attempt."""
+    """What is done about an agent. To resume is to end it, and to go on with its session in a new attempt; to nudge is
+    the same, but it counts as no failure, and the session is told what was seen.
+    """
 
     LEAVE = "leave"
     ASK = "ask"
+    NUDGE = "nudge"
     RESUME = "resume"
     END = "end"
+
+
+BREAK_OFF = (Action.NUDGE, Action.RESUME, Action.END)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +115,11 @@ def assess(facts: Facts, policy: Policy, now: float) -> Life:
 
 
 def decide(life: Life, policy: Policy, now: float) -> Action:
-    """What is to be done. Nothing is ended on one sign alone: then a person is asked."""
+    """What is to be done. Nothing is broken off on one sign alone: then a person is asked."""
     rule = policy.rules.get(life.state, Rule())
     if now - life.since < rule.after:
         return Action.LEAVE
-    if rule.action in (Action.RESUME, Action.END) and len(set(life.signs)) < 2:
+    if rule.action in BREAK_OFF and len(set(life.signs)) < 2:
         return Action.ASK
     return rule.action
 
