@@ -272,6 +272,13 @@ def test_who_says_something_does_not_wait_at_the_terminal_that_a_process_of_it_r
     assert scene.seen.count("waiting for input") <= 1
 
 
+def test_a_supervisor_that_was_away_finds_who_waits_at_a_terminal_again(scene: Scene) -> None:
+    reads = Vitals(2, 1.0, 5000, (7, "ssh"))
+    before = [scene.look(reads) for _ in range(5)]
+    assert (before[-1], scene.look(reads, AWAY + 3600.0)) == ("waiting for input", "working")
+    assert [scene.look(reads) for _ in range(5)][-1] == "waiting for input"
+
+
 def test_who_asks_its_model_does_not_wait_at_a_terminal(scene: Scene) -> None:
     looks = [scene.look(Vitals(2, 1.0, 5000, (7, "bash")), flight=WALL) for _ in range(300)]
     assert set(looks) == {"waiting for model"}

@@ -241,6 +241,11 @@ class Prompt:
     waits: float | None = None  # since when its agent is said to wait there
     passed_by: bool = False
 
+    @property
+    def held(self) -> Since | None:
+        """Who reads, when its agent waits for that."""
+        return None if self.waits is None else self.reader
+
     def after(self, toil: Toil, spoke: float, stirred: float, quiet: float, now: float) -> Prompt:
         """What is thought after one more look: by when its agent spoke, and when anything else of it last stirred."""
         if self.waits is not None:

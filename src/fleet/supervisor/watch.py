@@ -215,8 +215,8 @@ class Watched:
             io=None if found.io is None else now if io or facts.io is None else facts.io,
             toils=self._toil.goes_on,
         )
-        if not same:
-            self._prompt = None if found.reader is None else Prompt(Since(now, clean(found.reader[1], 40)))
+        if not same or self._prompt is None:
+            self._prompt = found.reader and Prompt(Since(now, clean(found.reader[1], 40)))
         return cpu or io or not same
 
     def _attend(self, found: Vitals | None, flight: float | None, now: float) -> None:
@@ -226,8 +226,7 @@ class Watched:
             spoke = now if flight is not None else facts.heard or facts.started
             stirred = max(facts.cpu or 0.0, facts.io or 0.0)
             prompt = prompt.after(self._toil, spoke, stirred, self.policy.quiet, now)
-        waits = prompt is not None and prompt.waits is not None
-        self._prompt, self._facts = prompt, replace(facts, terminal=prompt.reader if prompt and waits else None)
+        self._prompt, self._facts = prompt, replace(facts, terminal=prompt and prompt.held)
 
     def _files(self, changed: float | None) -> bool:
         before = self._facts.files
