@@ -226,7 +226,7 @@ class Watched:
             spoke = now if flight is not None else facts.heard or facts.started
             stirred = max(facts.cpu or 0.0, facts.io or 0.0)
             prompt = prompt.after(self._toil, spoke, stirred, self.policy.quiet, now)
-        self._prompt, self._facts = prompt, replace(facts, terminal=prompt and prompt.held)
+        self._prompt, self._facts = prompt, replace(facts, terminal=prompt.held if prompt else None)
 
     def _files(self, changed: float | None) -> bool:
         before = self._facts.files
