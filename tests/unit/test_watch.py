@@ -279,6 +279,14 @@ def test_a_supervisor_that_was_away_finds_who_waits_at_a_terminal_again(scene: S
     assert [scene.look(reads) for _ in range(5)][-1] == "waiting for input"
 
 
+def test_a_shell_that_a_tool_left_open_is_not_waited_for_while_it_is_the_models_turn(scene: Scene) -> None:
+    """It is the model who speaks next, and nobody sees it think; after a minute without a word that is less sure."""
+    scene.hear(called(), ended())
+    looks = [scene.look(Vitals(2, 1.0, 5000, (7, "python3"))) for _ in range(40)]
+    assert set(looks[2:29]) == {"waiting for model"}
+    assert looks[-1] == "waiting for input"
+
+
 def test_who_asks_its_model_does_not_wait_at_a_terminal(scene: Scene) -> None:
     looks = [scene.look(Vitals(2, 1.0, 5000, (7, "bash")), flight=WALL) for _ in range(300)]
     assert set(looks) == {"waiting for model"}

@@ -220,11 +220,14 @@ class Watched:
         return cpu or io or not same
 
     def _attend(self, found: Vitals | None, flight: float | None, now: float) -> None:
-        """Say whether it waits at a terminal. Who waits for its model at our gateway does not."""
+        """Say whether it waits at a terminal. Who waits for its model at our gateway does not; where it is the model's
+        turn and nobody sees that, it takes longer to be sure.
+        """
         facts, prompt = self._facts, self._prompt if found is not None else None
         if prompt is not None:
             spoke = now if flight is not None else facts.heard or facts.started
-            stirred = max(facts.cpu or 0.0, facts.io or 0.0)
+            models_turn = facts.last == EventKind.TOOL_ENDED and not self._calls
+            stirred = now if models_turn else max(facts.cpu or 0.0, facts.io or 0.0)
             prompt = prompt.after(self._toil, spoke, stirred, self.policy.quiet, now)
         self._prompt, self._facts = prompt, replace(facts, terminal=prompt.held if prompt else None)
 
