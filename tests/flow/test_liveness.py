@@ -45,14 +45,15 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         missing: dict[str, dict[str, object]] = {"missing": {"argv": ["/nowhere/agent"], "events": "jsonl"}}
         home.settle(
             "model=", "max_concurrent=12", "backoff=0s", "limits.attempts=1", "liveness.ended_but_alive_after=0s",
-            "liveness.looping=nudge", coders=coders | missing | {"told": TOLD},
+            "liveness.looping=nudge", "liveness.silent=ask", coders=coders | missing | {"told": TOLD},
         )  # fmt: skip
         wanted: dict[str, tuple[object, ...]] = {
             name: ("--cwd", home.place(name), "--coder", name) for name in (*coders, *missing)
         }
-        soon = ("--silence", "2s")  # so that its other signs are seen within two seconds
-        wanted["nudged"] = ("--cwd", home.place("nudged"), "--coder", "told", *soon)
-        wanted["deaf"] = ("--cwd", home.place("deaf"), "--coder", "repeats", *soon)
+        # nothing seen of it for so long is one more sign; for who is done that must be later than "ended-but-alive"
+        wanted["nudged"] = ("--cwd", home.place("nudged"), "--coder", "told", "--silence", "3s")
+        wanted["deaf"] = ("--cwd", home.place("deaf"), "--coder", "repeats", "--silence", "3s")
+        wanted["lives_on"] += ("--silence", "15s")
         ids = home.add_all(wanted)
         supervisor = home.run()
         states = {"prompts": "waiting for input", "repeats": "looping"}
@@ -102,7 +103,7 @@ def test_who_makes_the_same_call_again_and_again_is_said_to_loop_and_is_not_ende
 def test_who_is_nudged_goes_on_in_its_session_told_what_was_seen_and_it_costs_no_attempt(seen: Seen) -> None:
     task = seen.ids["nudged"]
     settled = seen.supervisor.hear("settled", task=task, attempt=f"{task}.1")
-    assert (settled["ending"], settled["verdict"], settled["retry_after"]) == ("nudged", "retry", None)
+    assert (settled["ending"], settled["verdict"], "retry_after" in settled) == ("nudged", "retry", False)
     assert settled["cause"].startswith("nudged: looping for ")
     assert settled["cause"].endswith("Read: a.py, 10 times in a row with the same outcome")
     told = seen.home.artifact(task, f"prompt.{task}.2").read_text()
