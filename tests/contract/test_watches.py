@@ -13,15 +13,16 @@ import pytest
 
 from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
-from fleet.core.liveness import LifeState, Policy, Rule
+from fleet.core.liveness import Life, LifeState, Policy, Rule
 from fleet.core.proof import Demands, OnBreach, Scope
 from fleet.core.work import Attempt, Limits
 from fleet.evidence.ledger import Ledger
+from fleet.host import locks
 from fleet.supervisor.house import House
 from fleet.supervisor.log import Log
 from fleet.supervisor.notes import note_unkept
 from fleet.supervisor.scope_watch import FILE, Flagged, ScopeWatch
-from fleet.supervisor.watch import Watch
+from fleet.supervisor.watch import Watch, Watched
 from fleet.tracker.local import Local
 
 SECONDS = 30.0
@@ -147,6 +148,38 @@ def test_one_agent_of_whom_nothing_can_be_thought_is_said_once_and_the_others_ar
     asyncio.run(meet())
     (said,) = scene.events("agents not watched")
     assert (said["attempt"], said["text"]) == ("t1.1", "ValueError: no rules")
+
+
+def test_who_has_a_request_in_flight_at_our_gateway_waits_for_its_model_while_that_lives(scene: Scene) -> None:
+    wall = scene.house.now()
+    one, other = (replace(scene.agent(task), started=wall - 99, dispatched=wall - 99) for task in ("t1", "t2"))
+    gateway = scene.house.home / "gateway"
+    gateway.mkdir()
+    (gateway / "ab.flying.json").write_bytes(msgspec.json.encode({one.id: wall - 50}))
+    lock = locks.take(gateway / "ab.lock")
+    assert lock is not None
+
+    async def look(at: Watched) -> Life:
+        async with asyncio.timeout(SECONDS):
+            await at.stirred.wait()
+        at.stirred.clear()
+        assert at.news is not None
+        return at.news.life
+
+    async def meet() -> None:
+        watch, policy = Watch(scene.house, lambda attempt: None), Policy(quiet=1.0)
+        asks, works = watch.meet(one, policy), watch.meet(other, policy)
+        found = await look(asks)
+        assert (found.state, found.since) == (LifeState.MODEL, round(wall - 50, 3))
+        assert found.why.startswith("a request of its is in flight at our gateway")
+        assert (await look(works)).state is not LifeState.MODEL
+        locks.release(lock)
+        while found.state is LifeState.MODEL:
+            found = await look(asks)
+        for met in (asks, works):
+            await watch.let_go(met)
+
+    asyncio.run(meet())
 
 
 def test_a_file_deep_below_that_is_written_to_again_is_a_change(scene: Scene) -> None:

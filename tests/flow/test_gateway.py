@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from conftest import Run
-from fleet.evidence.requests import Records, flying, in_flight
+from fleet.evidence.requests import Records, flying
 from fleet.gateway import environment
 from fleet.nodes.demonstration import Message, Reply
 from flow.conftest import Boxes, direct_yaml
@@ -241,10 +241,10 @@ def test_a_request_in_flight_is_known_and_a_killed_gateway_leaves_none(
     began = time.time()
     with ThreadPoolExecutor(1) as crowd:
         asked = crowd.submit(ask, two, key(project), "claude-haiku-local", "t7.1")
-        since = until(lambda: in_flight(home, "t7.1"))
+        since = until(lambda: flying(home).get("t7.1"))
         assert since is not None
         assert began - 1 < since < time.time() + 1
-        assert in_flight(home, "t8.1") is None
+        assert "t8.1" not in flying(home)
         os.kill(up.json()["pid"], signal.SIGKILL)
         until(lambda: not flying(home))
         assert list((home / "gateway").glob("*.flying.json")), "the file is still there: nobody believes it"

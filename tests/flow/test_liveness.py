@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from standins.coders.scratch import Record, Scratch, scratch, until
+from standins.coders.scratch import HERE, Record, Scratch, Supervisor, scratch, until
 
 CODERS = ("prompts", "crunches", "lives_on", "repeats", "not_let_in")
+TOLD: dict[str, object] = {"argv": [str(HERE / "repeats")], "events": "jsonl", "resume_flag": "--resume"}
 
 
 @dataclass
@@ -23,6 +24,7 @@ class Seen:
     rows: dict[str, Record]
     table: str
     needs: dict[str, Record]
+    supervisor: Supervisor
 
     def row(self, name: str) -> Record:
         return self.rows[self.ids[name]]
@@ -43,18 +45,25 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         missing: dict[str, dict[str, object]] = {"missing": {"argv": ["/nowhere/agent"], "events": "jsonl"}}
         home.settle(
             "model=", "max_concurrent=12", "backoff=0s", "limits.attempts=1", "liveness.ended_but_alive_after=0s",
-            coders=coders | missing,
+            "liveness.looping=nudge", "liveness.silent=ask", coders=coders | missing | {"told": TOLD},
         )  # fmt: skip
-        wanted = {name: ("--cwd", home.place(name), "--coder", name) for name in (*coders, *missing)}
+        wanted: dict[str, tuple[object, ...]] = {
+            name: ("--cwd", home.place(name), "--coder", name) for name in (*coders, *missing)
+        }
+        # nothing seen of it for so long is one more sign; for who is done that must be later than "ended-but-alive"
+        wanted["nudged"] = ("--cwd", home.place("nudged"), "--coder", "told", "--silence", "3s")
+        wanted["deaf"] = ("--cwd", home.place("deaf"), "--coder", "repeats", "--silence", "3s")
+        wanted["lives_on"] += ("--silence", "15s")
         ids = home.add_all(wanted)
         supervisor = home.run()
         states = {"prompts": "waiting for input", "repeats": "looping"}
         needs = {name: supervisor.hear("needs you", task=ids[name], state=state) for name, state in states.items()}
         for name in ("not_let_in", "missing", "lives_on"):
             supervisor.hear("settled", task=ids[name])
+        until(lambda: all("not nudged" in home.task(ids[name])["cause"] for name in ("nudged", "deaf")))
         until(lambda: (home.task(ids["crunches"])["life"] or {}).get("state") == "working")
         rows, table = home.tasks(), home.ok("tasks", "--all").out
-        yield Seen(home, ids, rows, table, needs)
+        yield Seen(home, ids, rows, table, needs, supervisor)
         home.artifact(ids["crunches"], "enough").touch()
 
 
@@ -88,7 +97,27 @@ def test_every_change_is_an_event_and_only_changes_are(seen: Seen) -> None:
 def test_who_makes_the_same_call_again_and_again_is_said_to_loop_and_is_not_ended(seen: Seen) -> None:
     row = seen.row("repeats")
     assert (row["life"]["state"], row["needs_you"], row["ended"]) == ("looping", True, None)
-    assert row["life"]["why"] == "Read: a.py, 10 times in a row with the same outcome"
+    assert row["life"]["why"].startswith("Read: a.py, 10 times in a row with the same outcome")
+
+
+def test_who_is_nudged_goes_on_in_its_session_told_what_was_seen_and_it_costs_no_attempt(seen: Seen) -> None:
+    task = seen.ids["nudged"]
+    settled = seen.supervisor.hear("settled", task=task, attempt=f"{task}.1")
+    assert (settled["ending"], settled["verdict"], "retry_after" in settled) == ("nudged", "retry", False)
+    assert settled["cause"].startswith("nudged: looping for ")
+    assert settled["cause"].endswith("Read: a.py, 10 times in a row with the same outcome")
+    told = seen.home.artifact(task, f"prompt.{task}.2").read_text()
+    assert f"you were seen {settled['cause'].removeprefix('nudged: ')}\n" in told
+    assert "nudged: looping for " in seen.home.ok("show", task).out
+    seen.home.open_gate(task)
+    assert seen.supervisor.hear("settled", task=task, attempt=f"{task}.2")["verdict"] == "accepted"
+
+
+def test_who_cannot_be_nudged_or_was_just_nudged_needs_somebody_and_the_reason_is_said(seen: Seen) -> None:
+    for name, why in (("nudged", "it was nudged just before"), ("deaf", "repeats cannot go on with a session")):
+        row = seen.row(name)
+        assert (row["life"]["state"], row["needs_you"], row["ended"]) == ("looping", True, None), row
+        assert row["cause"].endswith(f"; not nudged: {why}")
 
 
 def test_who_is_done_and_does_not_go_is_ended_and_its_work_counts(seen: Seen) -> None:

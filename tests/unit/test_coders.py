@@ -51,6 +51,7 @@ def test_an_agent_is_told_what_it_needs_in_few_lines() -> None:
 def test_a_prompt_begins_with_our_words_whatever_the_task_says(first: str) -> None:
     assert told(a_task(first, first)).startswith("You are a coding agent that fleet")
     assert instructions.again(first, attempt="t-1.2").startswith("fleet has taken up this session")
+    assert instructions.nudge(first, attempt="t-1.2").startswith("fleet has broken off your last turn")
 
 
 def test_a_task_cannot_end_its_own_fence() -> None:
@@ -62,6 +63,17 @@ def test_a_task_cannot_end_its_own_fence() -> None:
     end = begin.replace("begin", "end")
     assert lines.count(end) == 1
     assert lines.index(end) > lines.index("You may push to main.")
+
+
+def test_a_nudge_says_what_was_seen_between_marks_and_what_to_do_in_our_words() -> None:
+    text = instructions.nudge("looping for 3m: Read: a.py, 8 times in a row", attempt="t-1.2", said="look at b.py")
+    seen = "you were seen looping for 3m: Read: a.py, 8 times in a row"
+    lines = text.splitlines()
+    at = lines.index(seen)
+    assert lines[at - 1].startswith("----- begin ")
+    assert lines[at + 1] == lines[at - 1].replace("begin", "end")
+    assert "another way" in text
+    assert "look at b.py" in text
 
 
 def test_a_directory_with_a_newline_in_its_name_stays_on_its_line() -> None:

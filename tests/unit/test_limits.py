@@ -12,7 +12,19 @@ from fleet.coders.base import Can
 from fleet.core.liveness import Life, LifeState
 from fleet.core.work import AGENT, Attempt, Ending, Event, EventKind, Limits, Usage
 from fleet.supervisor.handover import Quiet, with_usage
-from fleet.supervisor.limits import Spent, context_limit, full, left, overspent, spent, stuck, unkept, untold
+from fleet.supervisor.limits import (
+    SEEN,
+    Spent,
+    context_limit,
+    full,
+    left,
+    nudged,
+    overspent,
+    spent,
+    stuck,
+    unkept,
+    untold,
+)
 from fleet.supervisor.transcript import fold
 from fleet.supervisor.watch import AWAY
 
@@ -145,6 +157,21 @@ def test_silence_lasts_from_the_last_word() -> None:
         stuck(BASE, Life(LifeState.SILENT, 0.0, ""), 1200.0, 1200.0).cause
         == "silent for 20m (limit silence, the default)"
     )
+
+
+def test_a_nudge_says_what_was_seen_and_nothing_that_a_terminal_would_obey() -> None:
+    loops = Life(LifeState.LOOPING, 100.0, f"Read: \x1b[2J{'y' * 1000}, 8 times in a row")
+    reached = nudged(stuck(BASE, loops, None, 280.0))
+    assert reached.ending is Ending.NUDGED
+    assert reached.cause.startswith("nudged: looping for 3m: Read: \N{REPLACEMENT CHARACTER}[2Jyyy")
+    assert len(reached.cause) <= SEEN
+    silent = stuck(BASE, Life(LifeState.SILENT, 0.0, ""), 1200.0, 1200.0)
+    assert nudged(silent).cause == "nudged: silent for 20m (limit silence, the default)"
+
+
+def test_who_has_said_that_it_is_done_is_not_nudged() -> None:
+    done = stuck(BASE, Life(LifeState.LINGERING, 0.0, ""), None, 600.0)
+    assert (nudged(done), done.ending) == (done, Ending.FINISHED)
 
 
 def test_a_supervisor_that_was_away_does_not_blame_the_agent() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from math import inf
 
 import pytest
@@ -10,14 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.core.liveness import (
+    BREAK_OFF,
     Action,
     Facts,
     Habit,
     Life,
     LifeState,
     Policy,
+    Prompt,
     Rule,
     Since,
+    Toil,
     assess,
     decide,
 )
@@ -56,8 +60,10 @@ POLICY = Policy(
         (replace(STILL, request=NOW - 300), "waiting for model", NOW - 300, "in flight at our gateway"),
         (
             replace(STILL, last="tool_ended", heard=NOW - 20), "waiting for model", NOW - 20,
-            "it is the model's turn, and nothing else moves",
+            "it is the model's turn, and nothing much goes on",
         ),
+        (replace(STILL, last="tool_ended", heard=NOW - 20, io=NOW), "waiting for model", NOW - 20, "model's turn"),
+        (replace(STILL, last="tool_ended", heard=NOW - 20, cpu=NOW, toils=True), "working", NOW - 2 * HOUR, "CPU"),
         (replace(STILL, cpu=NOW - 1), "working", NOW - 2 * HOUR, "CPU"),
         (replace(STILL, io=NOW - 1), "working", NOW - 2 * HOUR, "IO"),
         (replace(STILL, files=NOW - 1), "working", NOW - 2 * HOUR, "file changes"),
@@ -72,11 +78,70 @@ def test_what_an_agent_does(facts: Facts, state: str, since: float, why: str) ->
     assert why in life.why
 
 
-def test_an_idle_shell_in_a_terminal_of_its_own_holds_up_nobody() -> None:
-    idle = replace(STILL, terminal=Since(NOW - 500, "bash"))
-    assert assess(idle, POLICY, NOW).state is LifeState.INPUT
-    for moves in (replace(idle, cpu=NOW - 1), replace(idle, io=NOW - 1), replace(idle, heard=NOW - 1)):
-        assert assess(moves, POLICY, NOW).state is LifeState.WORKING, moves
+REST, TOILS = Toil(), Toil(goes_on=True, since=NOW - 20, last=NOW)
+READS = Prompt(Since(NOW - 500, "bash"))
+WAITS, PASSED_BY = replace(READS, waits=NOW - 100), replace(READS, passed_by=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "toil", "spoke", "stirred", "waits"),
+    [
+        (READS, REST, NOW - 3, NOW - 3, True),
+        (READS, REST, NOW - 2, NOW - 3, False),
+        (READS, REST, NOW - 3, NOW - 2, False),
+        (Prompt(Since(NOW - 2, "bash")), REST, NOW - 9, NOW - 9, False),
+        (READS, REST, NOW - 60, NOW, True),  # beside one that ticks all the time it takes longer to be sure
+        (READS, REST, NOW - 59, NOW, False),
+        (READS, Toil(last=NOW - 59), NOW - 60, NOW, False),
+        (READS, TOILS, NOW - 500, NOW - 500, False),
+        (WAITS, REST, NOW - 101, NOW, True),  # somebody ticks
+        (WAITS, Toil(since=NOW - 9, last=NOW), NOW - 101, NOW, True),
+        (WAITS, TOILS, NOW - 101, NOW, False),
+        (WAITS, REST, NOW - 99, NOW - 500, False),
+        (PASSED_BY, REST, NOW - 59, NOW - 500, False),
+        (PASSED_BY, REST, NOW - 60, NOW, True),
+    ],
+)
+def test_who_waits_at_a_terminal(before: Prompt, toil: Toil, spoke: float, stirred: float, waits: bool) -> None:
+    assert (before.after(toil, spoke, stirred, MINUTE, NOW).waits is not None) == waits
+
+
+def test_who_went_on_has_passed_the_terminal_by() -> None:
+    assert WAITS.after(TOILS, NOW - 101, NOW, MINUTE, NOW) == PASSED_BY
+    assert WAITS.after(REST, NOW - 1, NOW, MINUTE, NOW) == PASSED_BY
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans(), st.floats(0.5, 6.0)), max_size=300))
+def test_nobody_is_said_to_wait_twice_within_a_minute(looks: list[tuple[bool, bool, bool, float]]) -> None:
+    """Whatever goes on beside one that reads a terminal, and however often it speaks."""
+    prompt, toil, now, spoke, stirred = Prompt(Since(0.0, "sh")), Toil(), 0.0, 0.0, 0.0
+    began: list[float] = []
+    for speaks, stirs, much, passed in looks:
+        now += passed
+        spoke, stirred = now if speaks else spoke, now if stirs else stirred
+        toil = toil.after(much, passed, MINUTE, now)
+        before, prompt = prompt, prompt.after(toil, spoke, stirred, MINUTE, now)
+        if before.waits is None and prompt.waits is not None:
+            began.append(now)
+    assert all(later - earlier >= MINUTE for earlier, later in pairwise(began))
+
+
+@pytest.mark.parametrize(
+    ("looks", "goes_on"),
+    [
+        ("mmmm", False),
+        ("mmmmm", True),
+        ("mm.mm.mm.mm.mm.", False),
+        ("mmmmm" + 29 * ".", True),
+        ("mmmmm" + 30 * ".", False),
+        ("mmmmm" + 20 * "." + "m" + 20 * ".", True),
+    ],
+)
+def test_much_that_lasts_is_toil_until_a_minute_without(looks: str, goes_on: bool) -> None:
+    toil = Toil()
+    for n, look in enumerate(looks, 1):
+        toil = toil.after(look == "m", 2.0, MINUTE, 2.0 * n)
+    assert toil.goes_on == goes_on
 
 
 @pytest.mark.parametrize(
@@ -119,6 +184,15 @@ def test_where_nothing_but_its_output_can_be_seen_a_person_is_asked() -> None:
     assert (life.signs, decide(life, POLICY, NOW + 2 * HOUR)) == (("no events",), Action.ASK)
 
 
+@pytest.mark.parametrize("action", BREAK_OFF)
+def test_whatever_breaks_an_agent_off_needs_two_signs(action: Action) -> None:
+    policy = replace(POLICY, rules={LifeState.LOOPING: Rule(action)})
+    busy = replace(STILL, heard=NOW, cpu=NOW, io=NOW, files=NOW, repeats=8, repeated=Since(NOW - 90, "Read: a.py"))
+    assert decide(assess(busy, policy, NOW), policy, NOW) is Action.ASK
+    idle = replace(busy, files=NOW - 61)
+    assert decide(assess(idle, policy, NOW), policy, NOW) is action
+
+
 moments = st.none() | st.floats(0, NOW)
 things = st.none() | st.builds(Since, st.floats(0, NOW), st.text(max_size=5))
 facts_seen = st.builds(
@@ -132,6 +206,7 @@ facts_seen = st.builds(
     io=moments,
     files=moments,
     request=moments,
+    toils=st.booleans(),
     terminal=things,
     leave=things,
     person=things,
@@ -153,7 +228,7 @@ policies = st.builds(
 @given(facts_seen, policies, st.floats(NOW, NOW + 10 * HOUR))
 def test_nothing_is_ended_on_one_sign_alone(facts: Facts, policy: Policy, now: float) -> None:
     life = assess(facts, policy, now)
-    if decide(life, policy, now) in (Action.RESUME, Action.END):
+    if decide(life, policy, now) in BREAK_OFF:
         assert len(set(life.signs)) >= 2
         assert now - life.since >= policy.rules[life.state].after
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import fleet.gateway
-from fleet.evidence.requests import Records, flying, in_flight
+from fleet.evidence.requests import Records, flying
 from fleet.host import locks
 from fleet.supervisor.environment import agent_environment
 
@@ -84,11 +84,11 @@ def test_who_is_in_flight_is_known_while_the_gateway_lives(desk: Desk) -> None:
     assert lock is not None
     assert flying(desk.home) == {"t1.1": 1000.0, "t2.1": 1005.0}
     desk.book.over("c1")
-    assert in_flight(desk.home, "t1.1") == 1005.0
+    assert flying(desk.home)["t1.1"] == 1005.0
     desk.book.write("c2", OK)
     assert flying(desk.home) == {"t2.1": 1005.0}
     locks.release(lock)
-    assert in_flight(desk.home, "t2.1") is None
+    assert flying(desk.home) == {}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"t1.1": "soon"}'])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.core.work import AGENT, Attempt, Ending, Event, EventKind, Usage, Window
+from fleet.core.work import AGENT, Attempt, Ending, Event, EventKind, Usage, Verdict, Window
 from fleet.supervisor import transcript
-from fleet.supervisor.start import session_of
+from fleet.supervisor.start import beyond_nudging, nudge_of, session_of
 from fleet.supervisor.transcript import Transcript, condense, fold
 
 BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
@@ -208,12 +208,49 @@ def test_of_a_session_that_is_gone_on_with_only_what_is_new_counts() -> None:
         ({"ending": Ending.CONTEXT}, None),
         ({"ending": Ending.SILENT}, "s"),
         ({"ending": Ending.SILENT, "resumed": True}, None),
+        ({"ending": Ending.NUDGED}, "s"),
+        ({"ending": Ending.NUDGED, "resumed": True, "turned": True}, "s"),
     ],
 )
 def test_which_session_is_gone_on_with(last: dict[str, object], session: str | None) -> None:
     earlier = replace(replace(BASE, session="s", events=3), **last)  # type: ignore[arg-type]
     assert session_of(replace(BASE, number=2), [earlier]) == session
     assert session_of(BASE, []) is None
+
+
+@pytest.mark.parametrize(
+    ("attempt", "earlier", "resume", "why"),
+    [
+        ({}, [], True, ""),
+        ({}, [Ending.CRASHED], True, ""),
+        ({}, [Ending.NUDGED, Ending.CRASHED], True, ""),
+        ({}, [Ending.NUDGED], True, "it was nudged just before"),
+        ({}, [], False, "c cannot go on with a session"),
+        ({"session": None}, [], True, "it has named no session that could be gone on with"),
+        ({"resumed": True}, [], True, "it has named no session that could be gone on with"),
+        ({"resumed": True, "turned": True}, [], True, ""),
+    ],
+)
+def test_who_can_be_nudged(attempt: dict[str, object], earlier: list[Ending], resume: bool, why: str) -> None:
+    known = [replace(BASE, ending=ending, verdict=Verdict.RETRY) for ending in earlier]
+    now = replace(replace(BASE, session="s", events=3), **attempt)  # type: ignore[arg-type]
+    assert beyond_nudging(now, known, resume=resume) == why
+
+
+@pytest.mark.parametrize(
+    ("endings", "told"),
+    [
+        ([(Ending.NUDGED, True)], True),
+        ([(Ending.NUDGED, False)], True),
+        ([(Ending.NUDGED, True), (Ending.LOST, False)], True),  # no model has read it
+        ([(Ending.NUDGED, True), (Ending.CRASHED, True)], False),
+        ([(Ending.CRASHED, True)], False),
+        ([], False),
+    ],
+)
+def test_a_nudge_is_told_until_a_model_has_read_it(endings: list[tuple[Ending, bool]], told: bool) -> None:
+    earlier = [replace(BASE, ending=ending, turned=turned, cause="nudged: looping") for ending, turned in endings]
+    assert nudge_of(earlier) == ("looping" if told else None)
 
 
 def test_a_long_run_of_words_or_rubbish_becomes_one_event() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.core.proof import Breach, Change, CheckSpec, Demands, Proof, TaskKind, Unverified
 from fleet.core.work import Attempt, Ending, Verdict
-from fleet.evidence.ledger import failures, lost
+from fleet.evidence.ledger import failures, lost, nudges
 from fleet.evidence.receipt import Check, Commit, Process, Result
 from fleet.supervisor.verdict import (
     LONGEST_WAIT,
@@ -73,6 +73,8 @@ BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
         (Facts(Process("token limit", error="2M tokens"), WORK), Ending.TOKENS, Verdict.FAILED, "2M tokens"),
         (Facts(Process("cost limit", error="$5.00 spent")), Ending.COST, Verdict.FAILED, "$5.00 spent"),
         (Facts(Process("context full", error="full"), failures=9), Ending.CONTEXT, Verdict.RETRY, "full"),
+        (Facts(Process("nudged", error="nudged: x"), failures=9), Ending.NUDGED, Verdict.RETRY, "nudged: x"),
+        (Facts(Process("nudged", error="nudged: x"), question="which?"), Ending.NUDGED, Verdict.ASKED, "which?"),
         (Facts(Process("cancelled", error="by hand"), WORK), Ending.CANCELLED, Verdict.CANCELLED, "by hand"),
         (Facts(Process("not started", error="no program")), Ending.NOT_STARTED, Verdict.FAILED, "no program"),
         (Facts(Process("lost", error="gone"), WORK), Ending.LOST, Verdict.RETRY, "gone"),
@@ -116,6 +118,7 @@ def test_a_retry_waits_longer_each_time_up_to_a_limit_and_a_lost_attempt_does_no
     assert wait(5, 0) == 0
     assert judge(Facts(EXITED, NOTHING, failures=1, attempts=9)).retry_after == 20
     assert judge(Facts(Process("lost"))).retry_after == 0
+    assert judge(Facts(Process("nudged"), lost=3)).retry_after == 0
 
 
 @pytest.mark.parametrize(
@@ -143,6 +146,7 @@ def test_what_was_done_in_a_few_words(result: Result, words: str) -> None:
         ([(Ending.CRASHED, Verdict.FAILED), (Ending.CRASHED, Verdict.RETRY)], 1, 0),
         ([(Ending.CRASHED, Verdict.RETRY), (Ending.FINISHED, Verdict.ACCEPTED)], 0, 0),
         ([(Ending.CRASHED, Verdict.RETRY), (None, None)], 1, 0),
+        ([(Ending.CRASHED, Verdict.RETRY), (Ending.NUDGED, Verdict.RETRY)], 1, 1),
     ],
 )
 def test_failures_in_a_row(endings: list[tuple[Ending | None, Verdict | None]], counted: int, gone: int) -> None:
@@ -157,6 +161,22 @@ def test_an_agent_that_was_told_more_is_taken_up_again_and_not_blamed() -> None:
     assert judge(done).ending is Ending.TOLD
     assert judge(done).retry_after == 0.0
     assert judge(replace(done, process=replace(EXITED, cause="cancelled"))).verdict is Verdict.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("endings", "count"),
+    [
+        ([], 0),
+        ([Ending.NUDGED], 1),
+        ([Ending.NUDGED, Ending.NUDGED], 2),
+        ([Ending.NUDGED, Ending.CRASHED], 0),
+        ([Ending.NUDGED, Ending.LOST, Ending.NUDGED], 1),
+    ],
+)
+def test_nudges_in_a_row(endings: list[Ending], count: int) -> None:
+    attempts = [replace(BASE, ending=ending, verdict=Verdict.RETRY) for ending in endings]
+    assert nudges(attempts) == count
+    assert nudges(replace(one, forgiven=True) for one in attempts) == 0, "a person opened the task again"
 
 
 # ---- what the evidence says

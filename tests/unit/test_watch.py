@@ -89,6 +89,18 @@ def test_who_waits_for_its_model_at_our_gateway_is_left_alone(scene: Scene) -> N
     assert set(scene.actions) == {Action.LEAVE}
 
 
+def test_who_waits_for_a_model_that_nobody_sees_is_left_alone_until_its_own_limit(scene: Scene) -> None:
+    """Its last tool came back, and its request goes where no gateway of ours sees it: it may be silent for an hour."""
+    scene.hear(called(), ended())
+    actions = []
+    while scene.now < START + 3605.0:  # the first look is a sign of life, too
+        scene.look(passed=5.0)
+        actions.append(scene.actions[-1])
+    assert set(actions[:-1]) == {Action.LEAVE}
+    assert scene.seen[:2] == ["waiting for model", "silent"]
+    assert actions[-1] is Action.RESUME
+
+
 def test_who_does_nothing_at_all_is_silent_after_a_minute_and_resumed_at_its_limit(scene: Scene) -> None:
     states = [scene.look(passed=5.0) for _ in range(900)]
     assert (states[5], states[20]) == ("working", "silent")
@@ -211,3 +223,76 @@ def test_who_changes_files_is_at_work_whatever_else_is_seen_of_it(scene: Scene) 
     for _ in range(900):
         scene.look(passed=5.0, files=scene.now)
     assert set(scene.seen) == {"working"}
+
+
+# ---- who reads a terminal, and what goes on beside it
+
+
+def beside(scene: Scene, seconds: float, step: float, cpu: float, io: int, every: float = 0.0) -> list[str]:
+    """Looks at an agent with a process that reads a terminal, beside others that use so much every few seconds."""
+    began, used, states = scene.now, 0, []
+    while scene.now - began < seconds:
+        used = int((scene.now + step - START) / (every or step))
+        states.append(scene.look(Vitals(3 + used % 2, 1.0 + cpu * used, 5000 + io * used, (7, "sh")), step))
+    return states
+
+
+@pytest.mark.parametrize("step", [2.0, 2.6, 5.0])
+@pytest.mark.parametrize("every", [1.0, 5.0, 7.0])
+def test_a_helper_that_ticks_beside_a_prompt_changes_nothing(scene: Scene, step: float, every: float) -> None:
+    """Eleven minutes, with a process more or less, 20 ms and 20 kB at every tick."""
+    scene.hear(called())
+    states = beside(scene, 660.0, step, 0.02, 20_000, every)
+    assert states[-1] == "waiting for input"
+    changes = [state for n, state in enumerate(states) if n == 0 or states[n - 1] != state]
+    assert changes == ["tool running", "waiting for input"], changes
+    assert states.index("waiting for input") * step <= 75.0
+
+
+@pytest.mark.parametrize(("cpu", "io"), [(0.5, 0), (0.0, 1_000_000)])
+def test_an_idle_shell_beside_a_build_is_not_waited_for_whenever_the_build_begins(
+    scene: Scene, cpu: float, io: int
+) -> None:
+    scene.hear(called())
+    assert set(beside(scene, 600.0, 2.0, cpu, io)) == {"tool running"}
+    idle = [scene.look(Vitals(3, 1000.0, 10**9, (7, "sh"))) for _ in range(60)]
+    assert idle[20:21] + idle[-1:] == ["tool running", "waiting for input"], "a build may take breath"
+    built = [scene.look(Vitals(3, 1000.0 + n, 10**9, (7, "sh"))) for n in range(60)]
+    assert (built[0], set(built[6:])) == ("waiting for input", {"tool running"})
+
+
+def test_who_says_something_does_not_wait_at_the_terminal_that_a_process_of_it_reads(scene: Scene) -> None:
+    """A shell in a pane of its own, and an agent that says something every ten seconds."""
+    states = []
+    for n in range(300):
+        if n % 5 == 0:
+            scene.hear(Event(EventKind.SAID, text="on it"))
+        states.append(scene.look(Vitals(2, 1.0, 5000, (7, "bash"))))
+    assert "waiting for input" not in states[10:]
+    assert scene.seen.count("waiting for input") <= 1
+
+
+def test_a_supervisor_that_was_away_finds_who_waits_at_a_terminal_again(scene: Scene) -> None:
+    reads = Vitals(2, 1.0, 5000, (7, "ssh"))
+    before = [scene.look(reads) for _ in range(5)]
+    assert (before[-1], scene.look(reads, AWAY + 3600.0)) == ("waiting for input", "working")
+    assert [scene.look(reads) for _ in range(5)][-1] == "waiting for input"
+
+
+def test_a_shell_that_a_tool_left_open_is_not_waited_for_while_it_is_the_models_turn(scene: Scene) -> None:
+    """It is the model who speaks next, and nobody sees it think; after a minute without a word that is less sure."""
+    scene.hear(called(), ended())
+    looks = [scene.look(Vitals(2, 1.0, 5000, (7, "python3"))) for _ in range(40)]
+    assert set(looks[2:29]) == {"waiting for model"}
+    assert looks[-1] == "waiting for input"
+
+
+def test_who_asks_its_model_does_not_wait_at_a_terminal(scene: Scene) -> None:
+    looks = [scene.look(Vitals(2, 1.0, 5000, (7, "bash")), flight=WALL) for _ in range(300)]
+    assert set(looks) == {"waiting for model"}
+
+
+def test_whose_turn_it_is_does_not_change_with_a_helper_that_ticks(scene: Scene) -> None:
+    scene.hear(called(), ended())
+    states = [scene.look(Vitals(2, 1.0, 5000 + 20_000 * (n // 3)), 2.0) for n in range(300)]
+    assert set(states[2:]) == {"waiting for model"}

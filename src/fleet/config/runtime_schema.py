@@ -142,7 +142,8 @@ class Concurrent(Part, frozen=True, kw_only=True):
 
 
 Step = Annotated[
-    Action, _says("What is done then: leave, ask (a person), resume (its session, in a new attempt), end.")
+    Action,
+    _says("What is done then: leave, ask (a person), nudge (tell its session), resume (it, in a new attempt), end."),
 ]
 Patience = Annotated[Wait, _says("How long it may be so before that is done, such as 10m.")]
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from math import inf
 
 CALM = 3.0  # seconds in which nothing moves, before who reads a terminal is said to wait there
+LASTS = 10.0  # seconds in which much goes on in every look, before that is more than a helper that ticks
 QUIET = 60.0
 REPEATS = 8
 LINGERS = 10.0  # seconds that an agent may take to go after it has said that it is done
@@ -30,12 +31,18 @@ class LifeState(StrEnum):
 
 
 class Action(StrEnum):
-    """What is done about an agent. To resume is to end it, and to go on with its session in a new attempt."""
+    """What is done about an agent. To resume is to end it, and to go on with its session in a new attempt; to nudge is
+    the same, but it counts as no failure, and the session is told what was seen.
+    """
 
     LEAVE = "leave"
     ASK = "ask"
+    NUDGE = "nudge"
     RESUME = "resume"
     END = "end"
+
+
+BREAK_OFF = (Action.NUDGE, Action.RESUME, Action.END)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,8 @@ class Facts:
     io: float | None = None  # likewise what it read and wrote
     files: float | None = None  # when something in its place last changed
     request: float | None = None  # since when one is in flight at our gateway; another's nobody sees
-    terminal: Since | None = None  # a process of its tree reads a terminal; which
+    toils: bool = False  # much goes on in its tree, and has for a while
+    terminal: Since | None = None  # a process of its tree reads a terminal, and it waits there; which
     leave: Since | None = None  # it asked for a person's leave, or was denied it; for what
     person: Since | None = None  # it asked a person a question; which
     limited: Since | None = None  # its provider lets it wait
@@ -109,11 +117,11 @@ def assess(facts: Facts, policy: Policy, now: float) -> Life:
 
 
 def decide(life: Life, policy: Policy, now: float) -> Action:
-    """What is to be done. Nothing is ended on one sign alone: then a person is asked."""
+    """What is to be done. Nothing is broken off on one sign alone: then a person is asked."""
     rule = policy.rules.get(life.state, Rule())
     if now - life.since < rule.after:
         return Action.LEAVE
-    if rule.action in (Action.RESUME, Action.END) and len(set(life.signs)) < 2:
+    if rule.action in BREAK_OFF and len(set(life.signs)) < 2:
         return Action.ASK
     return rule.action
 
@@ -150,18 +158,12 @@ def _held(facts: Facts, policy: Policy, now: float) -> Life | None:
     if facts.leave is not None:
         why = _because(facts.leave.what, signs)
         return Life(LifeState.INPUT, facts.leave.at, why, ("it was not permitted", *signs))
-    if facts.terminal is not None and _is_calm(facts, facts.terminal.at, now):
-        why = _because(f"{facts.terminal.what} reads a terminal that nobody types into", signs or ("no CPU", "no IO"))
+    if facts.terminal is not None:
+        why = _because(f"{facts.terminal.what} reads a terminal that nobody types into", signs)
         return Life(LifeState.INPUT, facts.terminal.at, why, ("a process reads a terminal", *signs))
     if facts.limited is not None:
         return Life(LifeState.LIMITED, facts.limited.at, facts.limited.what, ("its provider lets it wait", *signs))
     return None
-
-
-def _is_calm(facts: Facts, since: float, now: float) -> bool:
-    """Whether nothing went on while somebody waited: an idle shell in a pane of its own holds up nobody."""
-    later = [at for at in (facts.heard, facts.cpu, facts.io) if at is not None]
-    return now - max([since, *later]) >= CALM
 
 
 def _looping(facts: Facts, policy: Policy, now: float) -> Life | None:
@@ -192,8 +194,9 @@ def _busy(facts: Facts, policy: Policy, now: float) -> Life | None:
         why = _because("a request of its is in flight at our gateway", signs)
         return Life(LifeState.MODEL, facts.request, why, signs)
     at = facts.heard or facts.started
-    if facts.last in MODELS_TURN and CALM <= now - moved(facts) < policy.quiet:
-        return Life(LifeState.MODEL, at, "it is the model's turn, and nothing else moves", signs)
+    calm = now - at >= CALM and not facts.toils
+    if facts.last in MODELS_TURN and calm and now - moved(facts) < policy.quiet:
+        return Life(LifeState.MODEL, at, "it is the model's turn, and nothing much goes on beside it", signs)
     return None
 
 
@@ -208,6 +211,50 @@ def _seen(facts: Facts, policy: Policy, now: float) -> Life:
 
 def _because(what: str, signs: tuple[str, ...]) -> str:
     return "; ".join(part for part in (what, ", ".join(signs)) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Toil:
+    """Whether much goes on in a tree of processes. A helper that ticks is no toil, and a build that takes breath is."""
+
+    goes_on: bool = False
+    since: float | None = None  # when it began that much was seen in every look
+    last: float = -inf  # when much was seen last
+
+    def after(self, much: bool, passed: float, quiet: float, now: float) -> Toil:
+        """What is thought after one more look, so many seconds after the one before."""
+        if not much:
+            return Toil(self.goes_on and now - self.last < quiet, None, self.last)
+        since = now - passed if self.since is None else self.since
+        return Toil(self.goes_on or now - since >= LASTS, since, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A process that reads a terminal, and whether its agent waits there: by what goes on beside it.
+
+    Who waits does so until it says something, or toils: no little thing changes that. Who has gone on beside it has
+    a shell in a pane of its own, which holds up nobody before nothing much was said or done for a while.
+    """
+
+    reader: Since
+    waits: float | None = None  # since when its agent is said to wait there
+    passed_by: bool = False
+
+    @property
+    def held(self) -> Since | None:
+        """Who reads, when its agent waits for that."""
+        return None if self.waits is None else self.reader
+
+    def after(self, toil: Toil, spoke: float, stirred: float, quiet: float, now: float) -> Prompt:
+        """What is thought after one more look: by when its agent spoke, and when anything else of it last stirred."""
+        if self.waits is not None:
+            goes_on = toil.goes_on or spoke > self.waits
+            return Prompt(self.reader, passed_by=True) if goes_on else self
+        rests = now - max(self.reader.at, spoke, toil.last) >= max(quiet, CALM)
+        calm = now - max(self.reader.at, spoke, stirred) >= CALM
+        waits = not toil.goes_on and (rests or (calm and not self.passed_by))
+        return replace(self, waits=now) if waits else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,11 +54,12 @@ class Ending(StrEnum):
     RATE_LIMITED = "rate limited"
     TURNED_AWAY = "turned away"
     TOLD = "told more"
+    NUDGED = "nudged"
 
 
 BLAMELESS = (
     Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.QUESTION, Ending.CANCELLED, Ending.RATE_LIMITED,
-    Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET,
+    Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET, Ending.NUDGED,
 )  # fmt: skip
 
 

@@ -164,6 +164,14 @@ def limited(attempts: Iterable[Attempt]) -> int:
     return count
 
 
+def nudges(attempts: Iterable[Attempt]) -> int:
+    """How many of the last attempts, in a row, were nudged."""
+    count = 0
+    for attempt in attempts:
+        count = count + 1 if attempt.ending is Ending.NUDGED and not attempt.forgiven else 0
+    return count
+
+
 def _written(attempt: Attempt) -> str:
     return msgspec.json.encode(attempt).decode()
 

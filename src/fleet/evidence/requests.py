@@ -63,11 +63,6 @@ class Served:
 REQUEST, SINCE = msgspec.json.Decoder(Request), msgspec.json.Decoder(dict[str, float])
 
 
-def in_flight(home: Path, attempt: str) -> float | None:
-    """Since when an attempt waits for an answer of a model; None when it has no request in flight at a gateway."""
-    return flying(home).get(attempt)
-
-
 def flying(home: Path) -> dict[str, float]:
     """Every attempt that has a request in flight, and since when. A gateway that is dead has none."""
     found: dict[str, float] = {}

@@ -13,16 +13,17 @@ from fleet import keeper
 from fleet.coders.base import ASK_GRACE
 from fleet.core import FleetError, Unavailable
 from fleet.core.dispatch import Proof
-from fleet.core.liveness import Action, LifeState
+from fleet.core.liveness import BREAK_OFF, Action, LifeState
 from fleet.core.work import Attempt, Ending, Event, Limits
 from fleet.supervisor.aside import aside
 from fleet.supervisor.asked import waits
 from fleet.supervisor.begun import begun, hindered, proof_of
 from fleet.supervisor.house import House
-from fleet.supervisor.limits import Reached, Spent, full, overspent, spent, stuck
+from fleet.supervisor.limits import Reached, Spent, full, nudged, overspent, spent, stuck
 from fleet.supervisor.notes import Notes
 from fleet.supervisor.provider import hear
 from fleet.supervisor.spending import estimated, passed
+from fleet.supervisor.start import beyond_nudging
 from fleet.supervisor.transcript import Transcript, fold
 from fleet.supervisor.watch import News, Watch, Watched
 
@@ -56,11 +57,12 @@ class Follower:
         self.directory = house.attempt_directory(attempt)
         self.clock = asyncio.get_running_loop().time
         self.excused = inf
+        self.earlier: list[Attempt] = []
 
     async def follow(self, know: Callable[[Attempt], None], limits: Limits) -> None:
         house, clock = self.house, self.clock
-        read, earlier = await aside(reader, house, self.attempt), await aside(house.earlier, self.attempt)
-        before, proof = spent(earlier), await aside(proof_of, house, self.attempt, earlier)
+        read, self.earlier = await aside(reader, house, self.attempt), await aside(house.earlier, self.attempt)
+        before, proof = spent(self.earlier), await aside(proof_of, house, self.attempt, self.earlier)
         overdue = Overdue(house, self.attempt, self.directory, clock() + limits.timeout)
         self.watched.called_before(self.notes.unreturned() if self.attempt.offset else (), clock())
         saved, known, over = 0.0, self.attempt, False
@@ -106,6 +108,7 @@ class Follower:
         news, self.watched.news = self.watched.news, None
         assert news is not None
         self.watched.stirred.clear()
+        news = await aside(_fitting, self.house, self.attempt, self.earlier, news)
         life, was = news.life, self.attempt.life
         asks = news.action is Action.ASK
         if asks and not (self.attempt.needs_you and was is not None and was.state is life.state):
@@ -123,7 +126,7 @@ class Follower:
             await aside(self.notes.append, [record])
             if life.state is LifeState.SILENT and self.attempt.dispatched is None:
                 self.attempt = await aside(hindered, self.attempt, self.directory, None)
-        if news.action in (Action.RESUME, Action.END) and not await self._is_excused(news):
+        if news.action in BREAK_OFF and not await self._is_excused(news):
             await self._end(news, limits)
 
     async def _is_excused(self, news: News) -> bool:
@@ -138,6 +141,7 @@ class Follower:
 
     async def _end(self, news: News, limits: Limits) -> None:
         reached = stuck(self.attempt, news.life, limits.silence, self.house.now())
+        reached = nudged(reached) if news.action is Action.NUDGE else reached
         ended = self.attempt
         if news.action is Action.END and reached.ending is not Ending.FINISHED:
             ended = replace(ended, session=None)  # nobody is to go on with it
@@ -147,6 +151,18 @@ class Follower:
         if self.attempt.hindrance is not None:
             facts = {"hindrance": self.attempt.hindrance, "text": self.attempt.seen}
             self.notes.append([{"kind": "not_begun", **facts}])
+
+
+def _fitting(house: House, attempt: Attempt, earlier: list[Attempt], news: News) -> News:
+    """The news, with what can be done: a person is asked about an agent that cannot be nudged, and told why."""
+    if news.action is not Action.NUDGE or news.life.state is LifeState.LINGERING:
+        return news
+    try:
+        resume = house.find_coder(attempt.coder, house.runtime).can.resume
+    except FleetError:
+        resume = False
+    why = beyond_nudging(attempt, earlier, resume=resume)
+    return News(replace(news.life, why=f"{news.life.why}; not nudged: {why}"), Action.ASK) if why else news
 
 
 async def heard(hold: keeper.Hold, within: float, stirred: asyncio.Event | None = None) -> bool | None:

@@ -10,10 +10,12 @@ from fleet.coders.base import Can
 from fleet.config.limits import Origin
 from fleet.config.units import dollars_text, time_text, tokens_text
 from fleet.core.liveness import Life, LifeState
+from fleet.core.text import clean
 from fleet.core.work import AGENT, Attempt, Ending, Limits
 
 FULL = 100  # percent
 DEFAULT = "fleet's default"
+NUDGED, SEEN = "nudged: ", 500  # how the cause of a nudge begins; characters of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,13 @@ def stuck(attempt: Attempt, life: Life, silence: float | None, now: float) -> Re
             return Reached(Ending.FINISHED, f"it said that it was done, and lived on for {lasted}")
         case state:
             return Reached(Ending.STUCK, f"{state} for {lasted}: {life.why}")
+
+
+def nudged(reached: Reached) -> Reached:
+    """The same of an agent that is to go on, told of it: what was seen is partly the agent's own words."""
+    if reached.ending is Ending.FINISHED:
+        return reached
+    return Reached(Ending.NUDGED, clean(f"{NUDGED}{reached.cause}", SEEN))
 
 
 def full(attempt: Attempt, threshold: int) -> Reached | None:

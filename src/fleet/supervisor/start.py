@@ -12,7 +12,7 @@ from fleet.config.runtime_schema import AccountSettings
 from fleet.core import BadConfig
 from fleet.core.task import Task
 from fleet.core.work import Attempt, Ending, Verdict
-from fleet.evidence.ledger import PROVIDERS
+from fleet.evidence.ledger import PROVIDERS, nudges
 from fleet.host import machine, program
 from fleet.questions import remarks
 from fleet.supervisor import asked
@@ -20,8 +20,10 @@ from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.house import House
-from fleet.supervisor.limits import left, lesser, spent
+from fleet.supervisor.limits import NUDGED, left, lesser, spent
 from fleet.supervisor.spending import day_left
+
+MOST_NUDGES = 1  # in a row: whom that did not help, a person is asked about
 
 
 def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.Start]:
@@ -111,6 +113,23 @@ def session_of(attempt: Attempt, earlier: list[Attempt]) -> str | None:
     return last.session if same and last.events > 0 and not useless else None
 
 
+def beyond_nudging(attempt: Attempt, earlier: list[Attempt], *, resume: bool) -> str:
+    """Why an agent cannot be nudged now; empty when it can be. `resume`: its coder can go on with a session."""
+    if nudges(earlier) >= MOST_NUDGES:
+        return "it was nudged just before"
+    if not resume:
+        return f"{attempt.coder} cannot go on with a session"
+    if session_of(attempt, [*earlier, replace(attempt, ending=Ending.NUDGED)]) is None:
+        return "it has named no session that could be gone on with"
+    return ""
+
+
+def nudge_of(earlier: list[Attempt]) -> str | None:
+    """What was seen of the agent that was nudged, for as long as no model has been told."""
+    last = next((one for one in reversed(earlier) if one.turned or one.ending is Ending.NUDGED), None)
+    return last.cause.removeprefix(NUDGED) if last is not None and last.ending is Ending.NUDGED else None
+
+
 def resuming(attempt: Attempt, earlier: list[Attempt], session: str | None) -> Attempt:
     """The attempt with what is known of the session it goes on with."""
     if session is None:
@@ -131,6 +150,9 @@ def _prompt(
     previous = earlier[-1].cause if earlier and earlier[-1].verdict in (Verdict.RETRY, Verdict.REFUSED) else None
     answers = asked.answers(house, earlier)
     said = _said(house, attempt, earlier)
+    nudge = nudge_of(earlier)
+    if session is not None and nudge is not None:
+        return instructions.nudge(nudge, attempt=attempt.id, answers=answers, said=said)
     if session is not None:
         reason = "a person has answered its question" if answers else "a person opened the task again"
         return instructions.again(previous or reason, attempt=attempt.id, answers=answers, said=said)

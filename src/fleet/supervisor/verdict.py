@@ -13,11 +13,13 @@ LONGEST_WAIT = 600.0
 MOST_LOST = 20
 UNFINISHED = (
     Ending.CRASHED, Ending.TIMED_OUT, Ending.SILENT, Ending.STUCK, Ending.CONTEXT, Ending.RATE_LIMITED,
-    Ending.TURNED_AWAY,
+    Ending.TURNED_AWAY, Ending.NUDGED,
 )  # fmt: skip
 NOBODYS = (
     Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.RATE_LIMITED, Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET,
+    Ending.NUDGED,
 )  # fmt: skip
+AT_ONCE = (Ending.CONTEXT, Ending.QUESTION, Ending.TOLD, Ending.BUDGET, Ending.NUDGED)
 REFUSED_PAUSE = 60.0
 NOTES_ONLY = "it left notes and no change, which is enough only where an answer is asked for (kind: research)"
 UNCHECKED = "nothing was given to check it with: fleet add --check CMD, or `checks:` in fleet.yaml"
@@ -155,7 +157,7 @@ def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
         return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
     if ending is Ending.TURNED_AWAY:
         return Judged(ending, Verdict.RETRY, cause, REFUSED_PAUSE)
-    again = facts.lost > 0 and ending not in (Ending.CONTEXT, Ending.QUESTION, Ending.TOLD, Ending.BUDGET)
+    again = facts.lost > 0 and ending not in AT_ONCE
     return Judged(ending, Verdict.RETRY, cause, wait(facts.lost - 1, facts.backoff) if again else 0.0)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from fleet.coders.base import ASK_GRACE
-from fleet.core.liveness import Action, Facts, Habit, Life, LifeState, Policy, Since, assess, decide
+from fleet.core.liveness import Action, Facts, Habit, Life, LifeState, Policy, Prompt, Since, Toil, assess, decide
 from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt, Event, EventKind
 from fleet.evidence import requests
@@ -26,6 +26,7 @@ SOONEST = 0.5
 AWAY = 30.0  # seconds; who comes to look that late was away itself, and blames nobody
 BUSY = 0.05  # of a core; below that an agent that only waits may be, too
 TALK = 1024  # bytes a second, likewise
+MUCH_CPU, MUCH_IO = 0.1, 65536  # of a core, bytes a second; beyond that somebody works, if it lasts
 LIMITED_FOR = 600.0  # seconds that a provider is believed to let an agent wait, when it does not say for how long
 LIMITED = 429
 WORDS = 200  # characters
@@ -71,6 +72,8 @@ class Watched:
         self._calls: dict[str, tuple[Since, str]] = {}  # that have not come back, each with the print of what was given
         self._habit, self._strangers = Habit(), count()
         self._vitals: Vitals | None = None
+        self._toil = Toil()
+        self._prompt: Prompt | None = None
         self._looked = now
         self._asked: str | None = None  # the call for which it asked for leave, and waits
         self._limited_until = 0.0
@@ -160,6 +163,7 @@ class Watched:
             self._forgive(now)
         passed, self._looked = max(SOONEST, now - self._looked), now
         changed = self._processes(found, passed, now) | self._files(files)
+        self._attend(found, flight, now)
         facts = self._facts
         if facts.person is not None and now - facts.person.at > self._ground.patience:
             facts = replace(facts, person=None)
@@ -191,25 +195,41 @@ class Watched:
             cpu=facts.cpu and now,
             io=facts.io and now,
             files=facts.files and now,
-            terminal=None,
         )
+        self._prompt = None
 
     def _processes(self, found: Vitals | None, passed: float, now: float) -> bool:
         before, self._vitals = self._vitals, found
         if found is None:
             return False
-        facts, reader = self._facts, found.reader
-        cpu = before is None or found.processes != before.processes or found.cpu - before.cpu >= BUSY * passed
-        io = before is None or abs((found.io or 0) - (before.io or 0)) >= TALK * passed
-        same = before is not None and before.reader == reader
-        terminal = None if reader is None else facts.terminal if same else Since(now, clean(reader[1], 40))
+        facts, same = self._facts, before is not None and before.reader == found.reader
+        used = found.cpu - before.cpu if before else 0.0
+        moved = abs((found.io or 0) - (before.io or 0)) if before else 0
+        cpu = before is None or found.processes != before.processes or used >= BUSY * passed
+        io = before is None or moved >= TALK * passed
+        much = used >= MUCH_CPU * passed or moved >= MUCH_IO * passed
+        self._toil = self._toil.after(much, passed, self.policy.quiet, now)
         self._facts = replace(
             facts,
             cpu=now if cpu else facts.cpu,
             io=None if found.io is None else now if io or facts.io is None else facts.io,
-            terminal=terminal,
+            toils=self._toil.goes_on,
         )
+        if not same or self._prompt is None:
+            self._prompt = found.reader and Prompt(Since(now, clean(found.reader[1], 40)))
         return cpu or io or not same
+
+    def _attend(self, found: Vitals | None, flight: float | None, now: float) -> None:
+        """Say whether it waits at a terminal. Who waits for its model at our gateway does not; where it is the model's
+        turn and nobody sees that, it takes longer to be sure.
+        """
+        facts, prompt = self._facts, self._prompt if found is not None else None
+        if prompt is not None:
+            spoke = now if flight is not None else facts.heard or facts.started
+            models_turn = facts.last == EventKind.TOOL_ENDED and not self._calls
+            stirred = now if models_turn else max(facts.cpu or 0.0, facts.io or 0.0)
+            prompt = prompt.after(self._toil, spoke, stirred, self.policy.quiet, now)
+        self._prompt, self._facts = prompt, replace(facts, terminal=prompt.held if prompt else None)
 
     def _files(self, changed: float | None) -> bool:
         before = self._facts.files
