@@ -381,6 +381,45 @@ def test_a_repository_that_is_gone_is_said_to_be(repo: Path) -> None:
     assert left_by(attempt, {}, {}).problem is not None, "another one in its place does not know what was found"
 
 
+@pytest.mark.parametrize("kind", ["file", "link", "above", "common"])
+def test_another_repository_than_the_one_it_began_in_is_refused_and_nothing_is_written_there(
+    kind: str, repo: Path, tmp_path: Path
+) -> None:
+    """The other one even has all the objects that the attempt found."""
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
+    other = tmp_path if kind == "above" else tmp_path / "other"
+    run(tmp_path, "clone", "-q", str(repo), str(tmp_path / "other"))
+    run(tmp_path, "init", "-q") if kind == "above" else None
+    before = sorted((other / ".git").rglob("*"))
+    (repo / "one.txt").write_text("work\n")
+    if kind == "common":
+        (repo / ".git/commondir").write_text(f"{other}/.git\n")
+    else:
+        (repo / ".git").rename(tmp_path / "aside")
+    if kind == "file":
+        (repo / ".git").write_text(f"gitdir: {other}/.git\n")
+    if kind == "link":
+        (repo / ".git").symlink_to(other / ".git")
+    result = left_by(attempt, {}, {})
+    assert (result.landing, result.problem) == (None, "its repository is another one than it began in")
+    tried = replace(attempt, verdict=Verdict.RETRY)
+    with pytest.raises(FleetError, match="is another one than it began in"):
+        found_by(replace(attempt, id="t1.2", number=2), [tried])
+    assert sorted((other / ".git").rglob("*")) == before
+
+
+def test_a_clone_keeps_nothing_where_its_agent_leads_it(repo: Path, tmp_path: Path) -> None:
+    at, attempt = place(repo, tmp_path, PlaceKind.CLONE)
+    other = tmp_path / "other"
+    run(tmp_path, "clone", "-q", str(repo), str(other))
+    (at / ".git/commondir").write_text(f"{other}/.git\n")
+    (at / "one.txt").write_text("work\n")
+    before = sorted((other / ".git").rglob("*"))
+    result = left_by(attempt, {}, {})
+    assert (result.landing, result.problem) == (None, "its repository is another one than it began in")
+    assert sorted((other / ".git").rglob("*")) == before
+
+
 def test_many_changes_are_judged_all_and_listed_in_part(repo: Path) -> None:
     attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands(scope=Scope(deny=("zzz",)))), [])
     for n in range(300):

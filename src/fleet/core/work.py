@@ -280,6 +280,7 @@ class Attempt:
     leaving: bool = False  # a person has ended it, and its place is being removed
     batch: str = ""  # started together with others of this name
     demands: Demands | None = None  # what is asked of its result, as it stood before the agent ran
+    stores: tuple[str, ...] = ()  # where git keeps what belongs to its place, as it was before the agent ran
     untaken: str = ""  # why no tree of what it found could be taken, in a repository
     began_tree: str | None = None  # the git tree that it found, with what was not committed
     base_tree: str | None = None  # the one that its result is compared with: what the first attempt in this place found
