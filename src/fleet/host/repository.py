@@ -22,9 +22,10 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 from fleet.core import FleetError, ToolMissing, Unavailable
 from fleet.core.text import clean
-from fleet.host import files, git
+from fleet.host import files, git, objects
 from fleet.host.attributes import ASKED, RAW, YES, Mark, Way, read_attributes, read_marks
 from fleet.host.git import COMMIT, NOTHING_RUNS, PREFIX, SURE, Repository
+from fleet.host.objects import Forged, Item
 from fleet.host.run import Ran, run
 
 SECONDS = 600.0
@@ -153,7 +154,7 @@ def branch_of(own: Path) -> str:
 
 
 @contextmanager
-def workshop(found: Repository, *objects: Path, write_to: Path | None = None) -> Iterator[Workshop]:
+def workshop(found: Repository, *borrowed: Path, write_to: Path | None = None) -> Iterator[Workshop]:
     """A bare repository of ours beside a working tree of an agent's, which borrows objects and copies the index.
 
     What is made there goes with it, unless it is written to the objects of another repository.
@@ -163,8 +164,8 @@ def workshop(found: Repository, *objects: Path, write_to: Path | None = None) ->
         for directory in (at / "objects/info", at / "refs", at / "info"):
             files.private_dir(directory)
         files.write(at / "config", CONFIG)
-        borrowed = dict.fromkeys((found.common / "objects", *objects))
-        files.write(at / "objects/info/alternates", b"".join(os.fsencode(one) + b"\n" for one in borrowed))
+        stores = dict.fromkeys((found.common / "objects", *borrowed))
+        files.write(at / "objects/info/alternates", b"".join(os.fsencode(one) + b"\n" for one in stores))
         files.write(at / "info/attributes", RAW.attributes)
         files.write(at / "HEAD", b"ref: refs/heads/none\n")
         _copy(found.own, at)
@@ -254,6 +255,23 @@ class Workshop:
         files.write(self.at / "settings", said)
         done = self.ask("config", "--file", str(self.at / "settings"), "--no-includes", "--get", "core.autocrlf")
         return done.code == 0 and done.out.decode(errors="replace").strip().lower() in YES
+
+    def contents(self, names: Iterable[str]) -> dict[str, bytes]:
+        """What objects hold, by their names: each is what it is called."""
+        out = self.do("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode())
+        found = {}
+        for name, kind, content in objects.read_batch(out):
+            if objects.name_of(kind, len(content), [content], name) != name:
+                raise Forged(f"the {kind.decode()} {name} is not what it is called")
+            found[name] = content
+        return found
+
+    def listing(self, tree: str, what: str = "") -> list[Item]:
+        """Every file, link and submodule of a tree, which is the one of that name."""
+        out = self.do("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", tree, what=what)
+        found = objects.read_listing(out)
+        objects.must_hold(tree, found, self.contents)
+        return [one for one in found if one.mode != objects.TREE]
 
     def marks(self) -> dict[bytes, Mark]:
         """What the index noted of each file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from fleet import places
@@ -45,7 +45,7 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
     try:
         with look_into(ground.repository, ground.main / "objects") as trees:
             stand = trees.take(leave_out=ground.furnished, settings=ground.main)
-            if not stand.committed:
+            if not stand.is_committed:
                 _keep(place, ground, trees.commit_of(stand, f"What {attempt.id} found"), f"{FOUND}{attempt.id}")
     except Unavailable:
         raise
@@ -106,10 +106,12 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
         result = replace(result, left_out=[sayable(one.path) for one in left_out[:SHOWN]])
         if stand.tree == began.base and stand.head in (began.head, None):
             return replace(result, problem=filtered(left_out)) if left_out else result
+        names = trees.names(began.base)
+        trees.names(stand.tree)  # what was compared is what it is called: an agent can forge objects
         landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
         _keep(place, ground, landing, f"{LANDING}{attempt.id}")
         asked = demands_of(attempt)
-        own = _own(ground, changes, asked, began.base, cache(lambda: trees.names(began.base)))
+        own = _own(ground, changes, asked, began.base, lambda: names)
         return _judged(replace(result, landing=landing), changes, asked, own)
 
 
