@@ -289,6 +289,7 @@ class Attempt:
     nonce: str = ""  # known to its agent alone: an event that carries it comes from the agent that was started
     program: Program | None = None  # what was started, as it was found before
     receipt: str = ""  # the hash of its receipt, once that is written
+    let_go: dict[str, float] = field(default_factory=dict)  # of its refs, which a person let go, and when
     dispatched: float | None = None  # when the first event came that proves that the agent is the one and is at work
     life: Life | None = None  # what it does, as it was last seen
     needs_you: bool = False  # a person should look at it, by the policy of the state it is in
