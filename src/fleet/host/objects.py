@@ -7,13 +7,13 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from fleet.core import FleetError
 
-TREE, SUBMODULE, LINK = b"040000", b"160000", b"120000"
+TREE, SUBMODULE, LINK, FILE = b"040000", b"160000", b"120000", b"100"  # a file's mode begins so
 PIECE = 1024 * 1024
 LONG = 64  # digits of a name, where git uses the newer hash
 
@@ -66,7 +66,7 @@ def _of_file(at: bytes, like: str) -> str:
 
 def read_listing(out: bytes) -> list[Item]:
     """What `git ls-tree -r -t -z` says."""
-    lines = (line.partition(b"\t") for line in out.split(b"\0") if line)
+    lines = (line.partition(b"\t") for line in out.split(b"\0")[:-1])
     return [Item(facts.split()[0], facts.split()[2].decode(), path) for facts, _, path in lines]
 
 
@@ -74,12 +74,45 @@ def read_batch(out: bytes) -> Iterator[tuple[str, bytes, bytes]]:
     """What `git cat-file --batch` says: name, kind and content of each object that is there."""
     at = 0
     while at < len(out):
-        end = out.index(b"\n", at)
+        end = out.find(b"\n", at)
+        if end < 0:  # cut off
+            return
         facts, at = out[at:end].split(b" "), end + 1
         if len(facts) == 3:  # one that is missing has no content
             size = int(facts[2])
             yield facts[0].decode(), facts[1], out[at : at + size]
             at += size + 1
+
+
+def must_be(kind: bytes, name: str, content: bytes) -> None:
+    """Refuse what is not what it is called."""
+    if name_of(kind, len(content), [content], name) != name:
+        raise Forged(f"the {kind.decode()} {name} is not what it is called")
+
+
+def known(out: bytes) -> dict[str, bytes]:
+    """What `git cat-file --batch` says that objects hold, each of which is what it is called."""
+    found = {}
+    for name, kind, content in read_batch(out):
+        must_be(kind, name, content)
+        found[name] = content
+    return found
+
+
+def walk(commit: str, steps: Sequence[str], found: Mapping[str, bytes]) -> Item | None:
+    """What a commit has under a path, by objects that are what they are called; None when it, or that, is not there."""
+    if commit not in found:
+        return None
+    name, item = found[commit].partition(b"\n")[0].decode().removeprefix("tree "), None
+    for step in steps:
+        if name not in found:
+            raise Forged(f"the tree {name} is not there, or not what it is called")
+        inside = {one.path: one for one in read_tree(found[name], len(name) // 2)}
+        item = inside.get(os.fsencode(step))
+        if item is None:
+            return None
+        name = item.name
+    return item
 
 
 def must_hold(tree: str, items: Iterable[Item], ask: Callable[[list[str]], dict[str, bytes]]) -> None:
@@ -98,7 +131,7 @@ def must_hold(tree: str, items: Iterable[Item], ask: Callable[[list[str]], dict[
     raw = ask(sorted(set(odd.values())))
     for path, name in odd.items():
         said = [(one.name, one.path.rpartition(b"/")[2]) for one in inside.get(path, [])]
-        if name not in raw or list(_entries(raw[name], len(name) // 2)) != said:
+        if name not in raw or [(one.name, one.path) for one in read_tree(raw[name], len(name) // 2)] != said:
             raise Forged(f"the tree {name} is not what it is called")
 
 
@@ -110,10 +143,10 @@ def _name(items: Iterable[Item], like: str) -> str:
     return name_of(b"tree", len(content), [content], like)
 
 
-def _entries(content: bytes, size: int) -> Iterator[tuple[str, bytes]]:
-    """The names and the paths of a tree, as it stands there."""
+def read_tree(content: bytes, size: int) -> Iterator[Item]:
+    """What a tree says, with modes as they stand there; a name has so many bytes."""
     at = 0
-    while at < len(content):
-        end = content.index(b"\0", at)
-        yield content[end + 1 : end + 1 + size].hex(), content[at:end].partition(b" ")[2]
+    while 0 <= at < len(content) and (end := content.find(b"\0", at)) > 0:
+        mode, _, path = content[at:end].partition(b" ")
+        yield Item(mode, content[end + 1 : end + 1 + size].hex(), path)
         at = end + 1 + size
