@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.show import data, table, talk, warn
+from fleet.cli.places import say_kept
+from fleet.cli.show import data, table, talk
 from fleet.core.text import clean, sayable
 
 if TYPE_CHECKING:
@@ -57,14 +58,9 @@ def _agreed(days: int) -> bool:
 
 def _tell(done: Sequence[LetGo], *, quietly: bool) -> None:
     for one in done:
-        if one.problem is not None:
-            warn(f"kept {one.ref}: {clean(one.problem, 2000)}")
-            if one.hint:
-                talk(f"  next: {clean(one.hint, 2000)}")
-        elif not quietly:
+        if one.problem is None and not quietly:
             click.echo(f"removed {one.ref} ({one.commit[:12]})")
-    if any(one.problem is not None for one in done):
-        raise click.exceptions.Exit(1)
+    say_kept({one.ref: (one.problem, one.hint) for one in done if one.problem is not None})
 
 
 def _said(one: Ref) -> dict[str, object]:

@@ -21,8 +21,6 @@ from fleet.evidence.receipt import RECEIPT, SHOWN, Receipt, Result
 from fleet.evidence.tree import LANDING
 from fleet.host import files, git, repository
 
-PIECE = 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -129,23 +127,18 @@ def _transcript(receipt: Receipt, path: Path) -> Finding:
     if not heard.sha256:
         return Finding("transcript", None, "none was hashed")
     found = _hash(path)
-    if found is None:
-        holds = heard.size == 0
-        return Finding("transcript", holds, "empty" if holds else f"the transcript is gone: {path}")
+    if heard.size and not found[1]:
+        return Finding("transcript", False, f"the transcript is gone: {path}")
     if found != (heard.sha256, heard.size):
         return Finding("transcript", False, f"the transcript was changed after it was hashed: {path}")
     return Finding("transcript", True, f"{heard.size} bytes, as they were")
 
 
-def _hash(path: Path) -> tuple[str, int] | None:
-    fd = files.open_regular(path)
-    if fd is None:
-        return None
+def _hash(path: Path) -> tuple[str, int]:
     size, found = 0, hashlib.sha256()
-    with open(fd, "rb") as source:
-        while piece := source.read(PIECE):
-            found.update(piece)
-            size += len(piece)
+    for piece in files.pieces(path):
+        found.update(piece)
+        size += len(piece)
     return found.hexdigest(), size
 
 
