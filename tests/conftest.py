@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from hypothesis import settings
 import parts
 from fleet.gateway import environment
 from fleet.host import tmux
+from standins.coders.scratch import Ran
 
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "litellm": (lambda: environment.installed() is not None, "make test installs it"),
@@ -66,16 +65,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for name, number in sorted(left.items()):
         terminalreporter.write_line(f"{number} tests need {name}: {NEEDS[name][1]}")
     terminalreporter.write_line("everything, with nothing left out: PARTS=all make test")
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 Run = Callable[..., Ran]

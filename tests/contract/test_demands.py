@@ -11,6 +11,7 @@ import pytest
 from fleet.config.demands import project_demands
 from fleet.config.fleet_yaml import InvalidFleet
 from fleet.config.local import Projects, noted
+from fleet.core import FleetError
 from fleet.core.proof import ProjectDemands
 from fleet.core.work import Attempt
 
@@ -85,6 +86,23 @@ def test_a_replaced_object_is_not_believed(project: Path) -> None:
     other = git(project, "hash-object", "-w", "other")
     git(project, "replace", blob, other)
     assert runs(project_demands(project, base))[0][0] == "make test"
+
+
+@pytest.mark.parametrize("what", ["web/fleet.yaml", "web"])
+def test_a_file_or_a_tree_that_was_forged_is_said(what: str, project: Path) -> None:
+    (project / "web").mkdir()
+    (project / "web/fleet.yaml").write_text("checks: [make test]\n")
+    base = commit(project)
+    name = git(project, "rev-parse", f"{base}:{what}")
+    (project / "web/fleet.yaml").write_text("checks: ['true']\n")
+    commit(project)
+    other = git(project, "rev-parse", f"HEAD:{what}")
+    objects = project / ".git/objects"
+    at, evil = (objects / one[:2] / one[2:] for one in (name, other))
+    at.unlink()
+    at.write_bytes(evil.read_bytes())
+    with pytest.raises(FleetError, match="somebody forged an object of the repository"):
+        project_demands(project / "web", base)
 
 
 def test_a_broken_file_is_said_with_its_commit(project: Path) -> None:

@@ -388,6 +388,20 @@ def test_a_rewritten_history_and_a_branch_switched_are_seen(repo: Path, notes: P
     assert examine(repo, before, look(repo, notes)).effect is False, "another name for the same commit is no work"
 
 
+def test_what_git_keeps_beside_its_objects_to_be_faster_is_not_believed(repo: Path, notes: Path) -> None:
+    """By the commit graph that the agent wrote, the commit that it found has the tree of its own."""
+    before = look(repo, notes)
+    (repo / "one.txt").write_text("1\n2\n")
+    work = commit(repo)
+    was, now = (bytes.fromhex(run(repo, "rev-parse", f"{of}^{{tree}}")) for of in (before.head, work))
+    run(repo, "commit-graph", "write", "--reachable")
+    graph = repo / ".git/objects/info/commit-graph"
+    graph.chmod(0o644)
+    graph.write_bytes(graph.read_bytes().replace(was, now))
+    assert run(repo, "diff", "--numstat", str(before.head), work) == "", "git believes it"
+    assert [one.path for one in examine(repo, before, look(repo, notes)).changes] == ["one.txt"]
+
+
 def test_nothing_that_is_planted_in_a_repository_runs(repo: Path, notes: Path, tmp_path: Path) -> None:
     before = look(repo, notes)
     ran = tmp_path / "ran"

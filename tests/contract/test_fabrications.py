@@ -17,6 +17,7 @@ from random import Random, SystemRandom
 
 import pytest
 
+from fleet.core import FleetError
 from fleet.core.proof import Heard
 from fleet.core.work import Attempt, Verdict
 from fleet.evidence.receipt import Check, Process, Receipt
@@ -55,7 +56,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def verified(work: Bench, way: Way, found: Attempt) -> Judged:
     """Let an agent do as it does, and judge it as the supervisor does."""
-    begun = [replace(found, cwd=str(work.at))]
+    begun = [replace(found, cwd=str(work.at), stores=(str((work.at / ".git").resolve()),))]
     work.begun = lambda: begun.append(begins(work.at))
     way(work)
     attempt = replace(begun[-1], demands=work.demands)
@@ -78,7 +79,10 @@ def begins(at: Path) -> Attempt:
 
 def _checked(work: Bench, attempt: Attempt, receipt: Receipt, run: Run) -> Check:
     at = work.at.parent / f"checkout-{run.number}"
-    room = make_room(attempt, receipt.result, run, at, work.at.parent / "check")
+    try:
+        room = make_room(attempt, receipt.result, run, at, work.at.parent / "check")
+    except FleetError as problem:
+        return Check(run.spec.run, False, problem.message, None, None, "", where=run.where)
     done = subprocess.run(["/bin/sh", "-c", run.spec.run], cwd=room.cwd, env=ENV, capture_output=True, check=False)
     repository.remove_tree(at)
     passed = done.returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -73,7 +74,7 @@ def changes(at: Path, before: Stand, after: Stand) -> dict[str, Change]:
 
 def test_a_tree_has_what_is_committed_what_is_not_and_what_is_new_but_nothing_that_is_ignored(repo: Path) -> None:
     before = take(repo)
-    assert (before.committed, before.tree) == (True, run(repo, "rev-parse", "HEAD^{tree}"))
+    assert (before.is_committed, before.tree) == (True, run(repo, "rev-parse", "HEAD^{tree}"))
     (repo / ".gitignore").write_text("*.log\n")
     (repo / "noise.log").write_text("x")
     (repo / "one.txt").write_text("1\n2\n")
@@ -83,7 +84,7 @@ def test_a_tree_has_what_is_committed_what_is_not_and_what_is_new_but_nothing_th
     run(repo, "add", "staged")
     (repo / "staged").write_text("later\n")
     after = take(repo)
-    assert not after.committed
+    assert not after.is_committed
     assert set(listed(repo, after.tree)) == {
         ".gitignore", "one.txt", "sub/two.txt", "sub/new/é \t\n.txt", "staged",
     }  # fmt: skip
@@ -290,6 +291,64 @@ def test_a_worktree_whose_git_was_replaced_still_delivers_its_work(kind: str, re
     assert run(repo, "cat-file", "blob", f"{result.landing}:one.txt") == "work"
 
 
+# ---- objects that are not what they are called
+
+
+def forge(repo: Path, name: str, kind: str, content: bytes) -> None:
+    """Put other bytes under the name of an object: git reads them without a word."""
+    at = repo / ".git/objects" / name[:2] / name[2:]
+    at.chmod(0o644)
+    at.write_bytes(zlib.compress(f"{kind} {len(content)}\0".encode() + content))
+
+
+def test_a_file_whose_object_was_forged_is_not_checked_out(repo: Path, tmp_path: Path) -> None:
+    (repo / "sub/test.py").write_text("assert False\n")
+    commit(repo)
+    tree, blob = take(repo).tree, run(repo, "rev-parse", "HEAD:sub/test.py")
+    forge(repo, blob, "blob", b"assert True \n")
+    assert run(repo, "cat-file", "blob", blob) == "assert True", "git does not say anything"
+    with pytest.raises(FleetError, match=r"sub/test\.py is not the file that the tree .* has: somebody forged"):
+        checkout.check_out(repo / ".git", tree, tmp_path / "out")
+    found = git.find(repo)
+    assert found is not None
+    with pytest.raises(FleetError, match="is not what it is called: somebody forged"):
+        checkout.texts(found, found.common / "objects", tree, ["one.txt", "sub/test.py"])
+
+
+def test_a_tree_that_was_forged_hides_nothing(repo: Path, tmp_path: Path) -> None:
+    """By what the forged tree says, the work deleted nothing and changed one file."""
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
+    assert attempt.base_tree is not None
+    before = run(repo, "rev-parse", "HEAD:sub")
+    (repo / "sub/two.txt").unlink()
+    (repo / "sub/three.txt").write_text("3\n")
+    (repo / "one.txt").write_text("work\n")
+    commit(repo)
+    after = subprocess.run(["git", "cat-file", "tree", "HEAD:sub"], cwd=repo, capture_output=True, check=True).stdout
+    forge(repo, before, "tree", after)
+    assert run(repo, "diff", "--name-only", attempt.base_tree, "HEAD") == "one.txt", "git does not say anything"
+    result = left_by(attempt, {}, {})
+    assert (result.landing, result.breaches) == (None, [])
+    assert result.problem is not None
+    assert f"the tree {before} is not what it is called: somebody forged" in result.problem
+    with pytest.raises(FleetError, match="somebody forged"):
+        checkout.check_out(repo / ".git", attempt.base_tree, tmp_path / "out")
+
+
+def test_an_old_tree_with_modes_that_git_writes_no_more_is_what_it_is(repo: Path, tmp_path: Path) -> None:
+    blob = bytes.fromhex(run(repo, "rev-parse", "HEAD:one.txt"))
+    inner = b"100664 a\0" + blob
+    folder = made(repo, inner)
+    tree = made(repo, b"040000 old\0" + bytes.fromhex(folder) + b"100644 z\0" + blob)
+    checkout.check_out(repo / ".git", tree, tmp_path / "out")
+    assert (tmp_path / "out/old/a").read_text() == "1\n"
+
+
+def made(repo: Path, content: bytes) -> str:
+    argv = ["git", "hash-object", "-t", "tree", "--literally", "-w", "--stdin"]
+    return subprocess.run(argv, cwd=repo, input=content, capture_output=True, check=True).stdout.decode().strip()
+
+
 # ---- what lands
 
 
@@ -379,6 +438,45 @@ def test_a_repository_that_is_gone_is_said_to_be(repo: Path) -> None:
     assert (result.tree, result.problem) == (None, "its repository cannot be read any more")
     run(repo, "init", "-q")
     assert left_by(attempt, {}, {}).problem is not None, "another one in its place does not know what was found"
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "above", "common"])
+def test_another_repository_than_the_one_it_began_in_is_refused_and_nothing_is_written_there(
+    kind: str, repo: Path, tmp_path: Path
+) -> None:
+    """The other one even has all the objects that the attempt found."""
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
+    other = tmp_path if kind == "above" else tmp_path / "other"
+    run(tmp_path, "clone", "-q", str(repo), str(tmp_path / "other"))
+    run(tmp_path, "init", "-q") if kind == "above" else None
+    before = sorted((other / ".git").rglob("*"))
+    (repo / "one.txt").write_text("work\n")
+    if kind == "common":
+        (repo / ".git/commondir").write_text(f"{other}/.git\n")
+    else:
+        (repo / ".git").rename(tmp_path / "aside")
+    if kind == "file":
+        (repo / ".git").write_text(f"gitdir: {other}/.git\n")
+    if kind == "link":
+        (repo / ".git").symlink_to(other / ".git")
+    result = left_by(attempt, {}, {})
+    assert (result.landing, result.problem) == (None, "its repository is another one than it began in")
+    tried = replace(attempt, verdict=Verdict.RETRY)
+    with pytest.raises(FleetError, match="is another one than it began in"):
+        found_by(replace(attempt, id="t1.2", number=2), [tried])
+    assert sorted((other / ".git").rglob("*")) == before
+
+
+def test_a_clone_keeps_nothing_where_its_agent_leads_it(repo: Path, tmp_path: Path) -> None:
+    at, attempt = place(repo, tmp_path, PlaceKind.CLONE)
+    other = tmp_path / "other"
+    run(tmp_path, "clone", "-q", str(repo), str(other))
+    (at / ".git/commondir").write_text(f"{other}/.git\n")
+    (at / "one.txt").write_text("work\n")
+    before = sorted((other / ".git").rglob("*"))
+    result = left_by(attempt, {}, {})
+    assert (result.landing, result.problem) == (None, "its repository is another one than it began in")
+    assert sorted((other / ".git").rglob("*")) == before
 
 
 def test_many_changes_are_judged_all_and_listed_in_part(repo: Path) -> None:
@@ -572,6 +670,14 @@ def test_files_are_put_back_as_they_were_and_what_is_lent_replaces_nothing(repo:
     assert (at / "one.txt").read_text() == "1\n"
     assert (at / "sub/two.txt").exists()
     assert {path.name for path in at.iterdir()} == {"one.txt", "sub", "kept", ".gitignore"}
+    (repo / "one.txt").unlink()
+    (repo / "one.txt").mkdir()
+    (repo / "one.txt/in its way").write_text("")
+    (repo / "sub").rename(repo / "moved")
+    (repo / "sub").write_text("in its way\n")
+    put_back = ["one.txt", "sub/two.txt"]
+    checkout.check_out(repo / ".git", take(repo).tree, tmp_path / "d", base=base, put_back=put_back)
+    assert [(tmp_path / "d" / path).is_file() for path in put_back] == [True, True]
     (repo / "dangling").symlink_to("/nowhere")
     assert checkout.lend(at, repo, ["lib", "kept", "missing", "dangling", "../x", "/etc"]) == [repo / "lib"]
     assert ((at / "lib/x").read_text(), (at / "kept").is_symlink()) == ("x", False)

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import parts
-from conftest import Ran, Run
+from conftest import Run
 from fleet.core import BadConfig
 from fleet.tracker import arguments
 from fleet.tracker.beads import Beads
+from standins.coders.scratch import Ran
 
 BD = parts.find("bd").bin
 RECORDER = Path(__file__).parents[1] / "standins" / "bd" / "recorder"

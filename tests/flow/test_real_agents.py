@@ -24,9 +24,9 @@ from typing import Any
 import pytest
 
 import parts
-from conftest import Ran
 from standins.agent_desk import MODELS, Desk, desk
 from standins.agent_models import Answer, Mind, Reads, Refuse, results
+from standins.coders.scratch import Ran
 from standins.model_server import Asked, Say
 from standins.work_models import (
     CLOSING,

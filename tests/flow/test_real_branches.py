@@ -18,10 +18,9 @@ from typing import Any
 
 import pytest
 
-from conftest import Ran
 from standins.agent_desk import MODELS, Desk, desk
 from standins.agent_models import Answer, results
-from standins.coders.scratch import until
+from standins.coders.scratch import Ran, until
 from standins.model_server import Asked, Call, Say
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(240)]

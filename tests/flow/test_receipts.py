@@ -380,6 +380,86 @@ def test_a_repository_that_is_gone_is_found(done: Done, verify: Callable[..., Ra
     assert "✗ commit      there is no repository any more" in found.out
 
 
+# ---- refs that are let go
+
+
+def git(at: Path, *args: str) -> str:
+    return subprocess.run(["git", *args], cwd=at, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def project(done: Done, tmp_path: Path) -> Iterator[Path]:
+    """The repository of the honest task, put back afterwards as it was."""
+    shutil.copytree(done.home.root / "p/.git", tmp_path / "aside")
+    yield done.home.root / "p"
+    shutil.rmtree(done.home.root / "p/.git")
+    shutil.copytree(tmp_path / "aside", done.home.root / "p/.git")
+
+
+@pytest.fixture
+def clean(verify: Callable[..., Ran], capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """`fleet clean --refs` on the same home, as JSON."""
+
+    def call(*args: str) -> Any:
+        assert main(["clean", "--refs", "--json", *args]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def test_refs_of_old_attempts_are_offered_let_go_and_that_is_no_tampering(
+    done: Done, project: Path, verify: Callable[..., Ran], clean: Callable[..., Any]
+) -> None:
+    name = f"refs/fleet/attempts/{done.honest}.1"
+    commit = git(project, "rev-parse", name)
+    (young,) = clean()["kept"]
+    assert (young["ref"], young["why"]) == (name, "its attempt ended less than a day ago")
+    git(project, "update-ref", "HEAD", "HEAD^")
+    (alone,) = clean("--days", "0")["kept"]
+    assert alone["why"] == "its task is done by it, and no branch has its commit"
+    git(project, "branch", "landed", commit)
+    (offered,) = clean("--days", "0")["removable"]
+    assert (offered["attempt"], offered["commit"], offered["why"]) == (
+        f"{done.honest}.1", commit, "its attempt ended less than a day ago",
+    )  # fmt: skip
+    assert git(project, "rev-parse", name) == commit, "nothing is removed by looking"
+    (gone,) = clean("--days", "0", "--yes")["removed"]
+    assert (gone["ref"], gone["problem"]) == (name, None)
+    assert git(project, "for-each-ref", "refs/fleet") == ""
+    found = verify(done.honest, "--no-run")
+    assert (found.code, f"✓ commit      {commit[:12]} with tree" in found.out) == (0, True)
+    assert "its ref was let go on" in found.out
+    git(project, "branch", "-q", "-D", "landed")
+    git(project, "read-tree", "HEAD")
+    git(project, "reflog", "expire", "--expire=now", "--all")
+    git(project, "gc", "-q", "--prune=now")
+    found = verify(done.honest, "--no-run")
+    assert found.code == 0
+    assert f"? commit      the commit {commit[:12]} was let go on" in found.out
+    assert "? diff " in found.out
+
+
+def test_a_ref_that_somebody_else_removed_or_made_again_is_found(
+    done: Done, project: Path, verify: Callable[..., Ran], clean: Callable[..., Any]
+) -> None:
+    name = f"refs/fleet/attempts/{done.honest}.1"
+    commit = git(project, "rev-parse", name)
+    git(project, "update-ref", "-d", name)
+    assert (verify(done.honest, "--no-run").code, clean("--days", "0")["removable"]) == (1, [])
+    git(project, "update-ref", name, commit)
+    git(project, "update-ref", name.replace("attempts", "found"), commit)
+    at = git(project, "rev-parse", "HEAD")
+    git(project, "update-ref", "HEAD", "HEAD^")
+    assert [one["ref"] for one in clean("--days", "0", "--yes")["removed"]] == [name.replace("attempts", "found")]
+    git(project, "update-ref", "-d", name)
+    assert verify(done.honest, "--no-run").code == 1, "that one was not let go"
+    git(project, "update-ref", name, commit)
+    git(project, "update-ref", "HEAD", at)
+    assert [one["problem"] for one in clean("--days", "0", "--yes")["removed"]] == [None]
+    git(project, "update-ref", name, "HEAD^")
+    assert f"✗ commit      {name} names" in verify(done.honest, "--no-run").out
+
+
 # ---- the published form
 
 

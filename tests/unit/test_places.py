@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fleet.app import refs
 from fleet.app.places import LONG, judge
 from fleet.core import BadConfig
 from fleet.core.task import Spec, Status
@@ -130,6 +131,8 @@ def test_the_task_then_the_project_says_where_it_is_worked_on(
 
 OVER = Attempt("t1.1", "t1", 1, "claude", None, "/x", "me", 0.0, verdict=Verdict.ACCEPTED)
 RUNNING = Attempt("t1.1", "t1", 1, "claude", None, "/x", "me", 0.0)
+DAY = 86400.0
+NOT_LANDED = "its task is done by it, and no branch has its commit"
 TALKED_TO = replace(RUNNING, interactive=True)
 
 
@@ -153,3 +156,30 @@ def test_a_place_may_go_when_nobody_can_come_back_to_it(
     attempt: Attempt, status: Status | None, there: bool, merged: bool, ago: float, may_go: bool, why: str
 ) -> None:
     assert judge(attempt, status, there=there, merged=merged, ago=ago) == (may_go, why)
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "ago", "landed", "may_go", "why"),
+    [
+        (Status.CLOSED, Verdict.ACCEPTED, 31 * DAY, True, True, "its attempt ended 31 days ago"),
+        (Status.CLOSED, Verdict.ACCEPTED, 29 * DAY, True, False, "its attempt ended 29 days ago"),
+        (
+            Status.CLOSED,
+            Verdict.ACCEPTED,
+            31 * DAY,
+            False,
+            False,
+            "its task is done by it, and no branch has its commit",
+        ),
+        (Status.CLOSED, Verdict.RETRY, 31 * DAY, False, True, "its attempt ended 31 days ago"),
+        (None, Verdict.REFUSED, 31 * DAY, False, True, "its attempt ended 31 days ago"),
+        (Status.BLOCKED, Verdict.REFUSED, 31 * DAY, True, False, "its task is not done"),
+        (Status.OPEN, Verdict.RETRY, 31 * DAY, True, False, "its task is not done"),
+        (Status.CLOSED, None, 31 * DAY, True, False, "it is being worked on"),
+    ],
+)
+def test_a_ref_may_go_when_nobody_can_want_its_commit(
+    status: Status | None, verdict: Verdict | None, ago: float, landed: bool, may_go: bool, why: str
+) -> None:
+    attempt = replace(OVER, verdict=verdict)
+    assert refs.judge(attempt, status, ago=ago, longest=30 * DAY, landed=lambda: landed) == (may_go, why)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-import types
-from importlib import util
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,32 +11,12 @@ import fleet.gateway
 from fleet.evidence.requests import Records, flying
 from fleet.host import locks
 from fleet.supervisor.environment import agent_environment
+from standins.callbacks import load
 
-SOURCE = Path(fleet.gateway.__file__).parent / "callback" / "fleet_requests.py"
 OK = {"status": "ok", "model": "m", "node": "n", "local": False, "prompt": 10, "completion": 1, "cost": 0.5}
 
 
-def load() -> Any:
-    """The module as LiteLLM loads it, with a bare stand-in for the one class it takes from there."""
-    base = types.ModuleType("litellm.integrations.custom_logger")
-    base.CustomLogger = type("CustomLogger", (), {})  # type: ignore[attr-defined]
-    names = {"litellm": types.ModuleType("litellm"), "litellm.integrations": types.ModuleType("x"), base.__name__: base}
-    before = {name: sys.modules.get(name) for name in names}
-    sys.modules.update(names)
-    spec = util.spec_from_file_location("fleet_requests", SOURCE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    sys.modules["fleet_requests"] = module
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        for name, old in before.items():
-            sys.modules.pop(name) if old is None else sys.modules.__setitem__(name, old)
-    return module
-
-
-requests = load()
+requests = load("fleet_requests")
 
 
 class Desk:

@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import types
 from collections.abc import Coroutine
-from importlib import util
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import fleet.gateway
+from standins.callbacks import load
 
-SOURCE = Path(fleet.gateway.__file__).parent / "callback" / "fleet_slots.py"
-
-
-def load() -> Any:
-    """The module as LiteLLM loads it, with a bare stand-in for the one class it takes from there."""
-    base = types.ModuleType("litellm.integrations.custom_logger")
-    base.CustomLogger = type("CustomLogger", (), {})  # type: ignore[attr-defined]
-    names = {"litellm": types.ModuleType("litellm"), "litellm.integrations": types.ModuleType("x"), base.__name__: base}
-    before = {name: sys.modules.get(name) for name in names}
-    sys.modules.update(names)
-    spec = util.spec_from_file_location("fleet_slots", SOURCE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    sys.modules["fleet_slots"] = module
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        for name, old in before.items():
-            sys.modules.pop(name) if old is None else sys.modules.__setitem__(name, old)
-    return module
-
-
-slots = load()
+slots = load("fleet_slots")
 ONE = slots.Candidate("big/m", "big", 1, 1)
 SMALL = slots.Candidate("small/m", "small", 1, 1)
 OTHER_ON_BIG = slots.Candidate("big/other", "big", 1, 1)

@@ -171,7 +171,7 @@ def _by_path(attempts: Mapping[str, Attempt]) -> dict[Path, Attempt]:
 def _judged(desk: Desk, place: Place, attempt: Attempt | None) -> Standing:
     if attempt is None:
         return Standing(place, True, _orphan(place))
-    status = _status(desk, attempt.task)
+    status = status_of(desk, attempt.task)
     ended = attempt.ended or attempt.created
     there, merged = place.path.is_dir(), _is_merged(place)
     may_go, why = judge(attempt, status, there=there, merged=merged, ago=time.time() - ended)
@@ -190,10 +190,10 @@ def judge(attempt: Attempt, status: Status | None, *, there: bool, merged: bool,
                         (status is None, "its task is gone")):  # fmt: skip
         if may_go:
             return True, why
-    return ago > LONG, f"its last attempt ended {_days(ago)} ago"
+    return ago > LONG, f"its last attempt ended {days(ago)} ago"
 
 
-def _days(seconds: float) -> str:
+def days(seconds: float) -> str:
     days = int(seconds // 86400)
     return "less than a day" if not days else f"{days} day{'' if days == 1 else 's'}"
 
@@ -214,7 +214,7 @@ def _is_merged(place: Place) -> bool:
     return project is not None and tip is not None and tip != place.base and is_merged(project, tip)
 
 
-def _status(desk: Desk, task: str) -> Status | None:
+def status_of(desk: Desk, task: str) -> Status | None:
     try:
         found: Task = desk.tracker.get(task)
     except NotFound:

@@ -65,7 +65,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "generate": ("fleet.cli.files", "Write the files that LiteLLM and the agent CLIs read."),
         "warmup": ("fleet.cli.models", "Load the models before the first request does."),
         "status": ("fleet.cli.models", "Show nodes, loaded models and which agent thinks where."),
-        "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote; or places (--places)."),
+        "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote; or places, or refs."),
         "gateway": ("fleet.cli.gateway", "Start, stop and look at the gateway (up, down, status)."),
     },
     "Extend": {

@@ -126,19 +126,34 @@ def _next_steps(fleet: Fleet, targets: tuple[str, ...]) -> None:
     help="The project directory.",
 )
 @click.option("--places", is_flag=True, help="The places of merged branches and of attempts that ended long ago.")
+@click.option("--refs", is_flag=True, help="What git keeps of attempts that ended long ago, under refs/fleet.")
+@click.option("--days", type=click.IntRange(min=0), default=30, show_default=True, help="With --refs: how long ago.")
 @click.option("--large", is_flag=True, help="Save even what is over the size limit of a place.")
 @click.option("--yes", "-y", is_flag=True, help="Remove them.")
 @json_option
-def clean(out: Path, places: bool, large: bool, yes: bool, as_json: bool) -> None:
+def clean(out: Path, places: bool, refs: bool, days: int, large: bool, yes: bool, as_json: bool) -> None:
     """List, or with --yes remove, the files that generate wrote and nobody edited.
 
     With --places it is the places of attempts that nobody needs any more; what is not committed there is saved first.
+    With --refs it is the commits of attempts whose task is closed; one that a task was done by stays until a branch
+    has it.
     """
+    if places and refs:
+        raise BadConfig("--places and --refs are two things", hint="fleet clean --places")
+    if refs:
+        from fleet.cli.refs import clean_refs
+
+        clean_refs(days=days, yes=yes, as_json=as_json)
+        return
     if places:
         from fleet.cli.places import clean_places
 
         clean_places(yes=yes, large=large, as_json=as_json)
         return
+    _clean_generated(out, yes=yes, as_json=as_json)
+
+
+def _clean_generated(out: Path, *, yes: bool, as_json: bool) -> None:
     from fleet.app import files as app
 
     found = app.clean(out) if yes else app.cleaning(out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -188,14 +188,19 @@ def clean_places(*, yes: bool, large: bool, as_json: bool) -> None:
 
 def _tell(done: Sequence[Removed], *, quietly: bool) -> None:
     for one in done:
-        if one.problem is not None:
-            warn(f"kept {clean(one.path, 2000)}: {clean(one.problem, 2000)}")
-            if one.hint:
-                talk(f"  next: {clean(one.hint, 2000)}")
-        elif not quietly:
+        if one.problem is None and not quietly:
             saved = f"saved as {one.salvage}: fleet salvage show {one.salvage}" if one.salvage else "nothing to save"
             click.echo(f"removed {clean(one.path, 2000)}; {saved}")
-    if any(one.problem is not None for one in done):
+    say_kept({one.path: (one.problem, one.hint) for one in done if one.problem is not None})
+
+
+def say_kept(problems: Mapping[str, tuple[str, str | None]]) -> None:
+    """What could not be removed, why, and what to do; that is exit code 1."""
+    for what, (problem, hint) in problems.items():
+        warn(f"kept {clean(what, 2000)}: {clean(problem, 2000)}")
+        if hint:
+            talk(f"  next: {clean(hint, 2000)}")
+    if problems:
         raise click.exceptions.Exit(1)
 
 

@@ -281,6 +281,7 @@ class Attempt:
     leaving: bool = False  # a person has ended it, and its place is being removed
     batch: str = ""  # started together with others of this name
     demands: Demands | None = None  # what is asked of its result, as it stood before the agent ran
+    stores: tuple[str, ...] = ()  # where git keeps what belongs to its place, as it was before the agent ran
     untaken: str = ""  # why no tree of what it found could be taken, in a repository
     began_tree: str | None = None  # the git tree that it found, with what was not committed
     base_tree: str | None = None  # the one that its result is compared with: what the first attempt in this place found
@@ -289,6 +290,7 @@ class Attempt:
     nonce: str = ""  # known to its agent alone: an event that carries it comes from the agent that was started
     program: Program | None = None  # what was started, as it was found before
     receipt: str = ""  # the hash of its receipt, once that is written
+    let_go: dict[str, float] = field(default_factory=dict)  # of its refs, which a person let go, and when
     dispatched: float | None = None  # when the first event came that proves that the agent is the one and is at work
     life: Life | None = None  # what it does, as it was last seen
     needs_you: bool = False  # a person should look at it, by the policy of the state it is in

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -17,10 +18,8 @@ from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt, Verdict
 from fleet.evidence.chain import Link, canonical
 from fleet.evidence.receipt import RECEIPT, SHOWN, Receipt, Result
+from fleet.evidence.tree import LANDING
 from fleet.host import files, git, repository
-
-REF = "refs/fleet/attempts/"
-PIECE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,11 @@ def audit(attempt: Attempt, directory: Path, link: Link | None, broken: Sequence
     receipt, found = _file(attempt, directory / "receipt.json", link)
     findings = [found, _chained(attempt, link, broken)]
     if receipt is not None:
-        findings += [_ledger(attempt, receipt), _transcript(receipt, directory / "stdout"), *_git(receipt)]
+        findings += [
+            _ledger(attempt, receipt),
+            _transcript(receipt, directory / "stdout"),
+            *_git(receipt, attempt.let_go),
+        ]
     return Audit(attempt.id, attempt.task, receipt, tuple(findings))
 
 
@@ -124,28 +127,23 @@ def _transcript(receipt: Receipt, path: Path) -> Finding:
     if not heard.sha256:
         return Finding("transcript", None, "none was hashed")
     found = _hash(path)
-    if found is None:
-        holds = heard.size == 0
-        return Finding("transcript", holds, "empty" if holds else f"the transcript is gone: {path}")
+    if heard.size and not found[1]:
+        return Finding("transcript", False, f"the transcript is gone: {path}")
     if found != (heard.sha256, heard.size):
         return Finding("transcript", False, f"the transcript was changed after it was hashed: {path}")
     return Finding("transcript", True, f"{heard.size} bytes, as they were")
 
 
-def _hash(path: Path) -> tuple[str, int] | None:
-    fd = files.open_regular(path)
-    if fd is None:
-        return None
+def _hash(path: Path) -> tuple[str, int]:
     size, found = 0, hashlib.sha256()
-    with open(fd, "rb") as source:
-        while piece := source.read(PIECE):
-            found.update(piece)
-            size += len(piece)
+    for piece in files.pieces(path):
+        found.update(piece)
+        size += len(piece)
     return found.hexdigest(), size
 
 
-def _git(receipt: Receipt) -> Iterator[Finding]:
-    """The commit that would land, its tree, and what it changes."""
+def _git(receipt: Receipt, let_go: Mapping[str, float]) -> Iterator[Finding]:
+    """The commit that would land, its tree, and what it changes. What was let go, and when, the ledger says."""
     result, attempt = receipt.result, receipt.attempt
     if result.head is None and result.landing is None:
         return
@@ -155,25 +153,33 @@ def _git(receipt: Receipt) -> Iterator[Finding]:
         yield Finding("commit", missing, f"there is no repository any more: {attempt.repository or attempt.cwd}")
         return
     with git.mirror(found) as ours:
-        yield _landing(attempt, result, found, ours) if result.landing else _head(result, ours)
+        yield _landing(attempt, result, found, ours, let_go) if result.landing else _head(result, ours)
         if (compared := _difference(result, ours)) is not None:
             yield compared
 
 
-def _landing(attempt: Attempt, result: Result, found: git.Repository, ours: git.Mirror) -> Finding:
-    """What may land is pinned by a ref of fleet's own: that must still name it, and it must have that tree."""
-    landing, name = result.landing or "", f"{REF}{attempt.id}"
+def _landing(
+    attempt: Attempt, result: Result, found: git.Repository, ours: git.Mirror, let_go: Mapping[str, float]
+) -> Finding:
+    """What may land is pinned by a ref of fleet's own: that must still name it, and it must have that tree. Of one that
+    was let go nothing more can be told once git has forgotten it.
+    """
+    landing, name = result.landing or "", f"{LANDING}{attempt.id}"
     tree, pinned = ours.tree(landing), repository.ref(found.common, name)
+    went = f"let go on {datetime.fromtimestamp(let_go[name]):%Y-%m-%d}" if name in let_go and pinned is None else ""
+    if tree is None and went:
+        return Finding("commit", None, f"the commit {landing[:12]} was {went}, and is not in the repository any more")
     if tree is None:
         said = f"the commit {landing[:12]} that the receipt names is gone from {found.top}"
     elif tree != result.tree:
         said = (
             f"the commit {landing[:12]} has the tree {tree[:12]}, and the receipt says {(result.tree or 'none')[:12]}"
         )
-    elif pinned != landing:
+    elif pinned != landing and not went:
         said = f"{name} names {pinned[:12] if pinned else 'nothing'}, and the receipt says {landing[:12]}"
     else:
-        return Finding("commit", True, f"{landing[:12]} with tree {tree[:12]}, kept as {name}")
+        where = f"its ref was {went}" if went else f"kept as {name}"
+        return Finding("commit", True, f"{landing[:12]} with tree {tree[:12]}, {where}")
     return Finding("commit", False, said)
 
 
@@ -188,8 +194,10 @@ def _head(result: Result, ours: git.Mirror) -> Finding:
 def _difference(result: Result, ours: git.Mirror) -> Finding | None:
     """The changed paths, found anew. However renames were told, the paths on both sides are the same."""
     before, after = (result.base_tree, result.tree) if result.tree else (result.base, result.head)
-    if after is None or not _is_there(ours, before) or not _is_there(ours, after):
+    if after is None:
         return None
+    if not _is_there(ours, before) or not _is_there(ours, after):
+        return Finding("diff", None, "what was compared is not in the repository any more")
     found = {sayable(path): (added, removed) for path, added, removed in ours.changes(before, after)}
     said = {path for one in result.changes for path in (one.path, one.old_path) if path}
     wrong = said - found.keys() or (found.keys() - said if len(result.changes) < SHOWN else set())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -11,7 +11,7 @@ from fleet.core import FleetError
 from fleet.core.text import clean, sayable
 from fleet.host import files, repository
 from fleet.host.git import Repository
-from fleet.host.repository import Workshop
+from fleet.host.objects import SUBMODULE, Forged, Item, is_file
 
 CHECKOUTS = "checkouts"
 LONGEST_TEXT = 64 * 1024
@@ -27,25 +27,35 @@ def check_out(common: Path, tree: str, at: Path, *, base: str | None = None, put
     at.mkdir(mode=0o700)
     with repository.workshop(Repository(at, common / "fleet-has-no-index", common)) as shop:
         what = f"the tree {tree} cannot be checked out"
-        shop.do("read-tree", "--end-of-options", tree, what=what)
+        items = {one.path: one for one in shop.listing(tree, what)}
         if put_back and base is not None:
-            info = _restored(shop, base, sorted(put_back))
-            shop.do("update-index", "-z", "--index-info", stdin=info, what=what)
+            names = {os.fsencode(path) for path in put_back}
+            items = _restored(items, names, {one.path: one for one in shop.listing(base, what) if one.path in names})
+        info = b"".join(b"%s %s 0\t%s\0" % (one.mode, one.name.encode(), path) for path, one in items.items())
+        shop.do("update-index", "-z", "--index-info", stdin=info, what=what)
         shop.do("checkout-index", "--all", "--force", "--quiet", tree=True, at=at, what=what)
+    for one in items.values():
+        if one.mode != SUBMODULE and not is_file(one, at):
+            path = clean(sayable(os.fsdecode(one.path)))
+            raise Forged(f"{path} is not the file that the tree {tree} has")
 
 
-def _restored(shop: Workshop, base: str, paths: Sequence[str]) -> bytes:
-    """The lines that make an index have these paths as a tree has them."""
-    names = [os.fsencode(path) for path in paths]
-    out = shop.do("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", base)
-    wanted, had = set(names), {}
-    for line in out.split(b"\0"):
-        facts, _, path = line.partition(b"\t")
-        if path in wanted:
-            mode, _, blob = facts.split(b" ")
-            had[path] = b"%s %s 0\t%s\0" % (mode, blob, path)
-    gone = b"".join(b"0 %s\t%s\0" % (b"0" * len(base), path) for path in names if path not in had)
-    return gone + b"".join(had.values())
+def _restored(items: Mapping[bytes, Item], paths: Collection[bytes], had: Mapping[bytes, Item]) -> dict[bytes, Item]:
+    """A tree with these paths as another one had them; where a file and a directory are in each other's way, theirs
+    stays.
+    """
+    above = {parent for path in had for parent in _parents(path)}
+    kept = {
+        path: one
+        for path, one in items.items()
+        if path not in paths and path not in above and not any(parent in had for parent in _parents(path))
+    }
+    return kept | dict(had)
+
+
+def _parents(path: bytes) -> list[bytes]:
+    steps = path.split(b"/")
+    return [b"/".join(steps[:count]) for count in range(1, len(steps))]
 
 
 def texts(found: Repository, objects: Path, tree: str, paths: Sequence[str]) -> dict[str, str]:
@@ -61,7 +71,8 @@ def texts(found: Repository, objects: Path, tree: str, paths: Sequence[str]) -> 
             for path, name in zip(asked, facts, strict=False)
             if name[1:2] == [b"blob"] and name[2].isdigit() and int(name[2]) <= LONGEST_TEXT
         }
-        return {path: shop.do("cat-file", "blob", name).decode(errors="replace") for path, name in blobs.items()}
+        said = shop.contents(dict.fromkeys(blobs.values())) if blobs else {}
+        return {path: said[name].decode(errors="replace") for path, name in blobs.items() if name in said}
 
 
 def _lines(lines: Iterable[str]) -> bytes:

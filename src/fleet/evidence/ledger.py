@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,11 +122,17 @@ class Ledger:
 
     def note_receipt(self, attempt: str, name: str) -> None:
         """Note the hash of an attempt's receipt; what else is known of it may have changed meanwhile, and stays."""
+        self._note(attempt, lambda known: replace(known, receipt=name))
+
+    def let_go(self, attempt: str, ref: str, moment: float) -> None:
+        """Note that a ref of an attempt is let go."""
+        self._note(attempt, lambda known: replace(known, let_go=known.let_go | {ref: moment}))
+
+    def _note(self, attempt: str, noted: Callable[[Attempt], Attempt]) -> None:
         with database.changing(self._file, SCHEMA) as db:
             for known in [_read(row[0]) for row in db.execute(ONE, {"id": attempt})]:
                 settled = int(known.verdict is not None)
-                facts = _written(replace(known, receipt=name))
-                db.execute(SAVE, {"id": attempt, "settled": settled, "facts": facts})
+                db.execute(SAVE, {"id": attempt, "settled": settled, "facts": _written(noted(known))})
 
     def _list(self, question: str, **values: str | float) -> list[Attempt]:
         with database.reading(self._file, SCHEMA) as db:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleet.core.proof import Change, ChangeKind, EntryKind
+from fleet.evidence.tree import ENTRIES
 from fleet.host import git
 
 MOST = 20_000
 NOTHING = "000000"
-ENTRIES = {"120000": EntryKind.SYMLINK, "160000": EntryKind.SUBMODULE}
 
 
 def touched(repository: git.Repository, began: str | None, before: Collection[str]) -> list[Change] | None:

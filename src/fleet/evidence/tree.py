@@ -37,8 +37,12 @@ class Stand:
 
     head: str | None
     tree: str
-    committed: bool  # the commit has that very tree
+    committed: str | None  # the tree of that commit
     left_out: tuple[LeftOut, ...] = ()  # files that differ from the tree, and which only a filter could put into it
+
+    @property
+    def is_committed(self) -> bool:
+        return self.committed == self.tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ class Trees:
         self._must_be_small(changed)
         self._shop.take_in(changed, ways.by_path)
         tree = self._shop.do("write-tree", tree=True).decode().strip()
-        return Stand(head, tree, head is not None and self.tree_of(head) == tree, left_out)
+        return Stand(head, tree, self.tree_of(head) if head is not None else None, left_out)
 
     def tree_of(self, commit: str) -> str | None:
         """The tree of a commit; None when it is not there."""
@@ -132,7 +136,7 @@ class Trees:
 
     def commit_of(self, stand: Stand, message: str) -> str:
         """A commit with exactly that tree: the head itself, or one of ours on top of it."""
-        return stand.head if stand.head is not None and stand.committed else self._commit(stand, message)
+        return stand.head if stand.head is not None and stand.is_committed else self._commit(stand, message)
 
     def _commit(self, stand: Stand, message: str) -> str:
         now = int(repository.now())
@@ -151,25 +155,12 @@ class Trees:
         )  # fmt: skip
         found = read_changes(out)
         blobs = [one.target for one in found if one.target is not None]
-        targets = self._contents(blobs) if blobs else {}
-        return [replace(one, target=targets.get(one.target)) if one.target else one for one in found]
-
-    def _contents(self, blobs: list[str]) -> dict[str, str]:
-        """What short blobs say, by their names."""
-        out, found = self._shop.do("cat-file", "--batch", stdin="\n".join([*blobs, ""]).encode()), {}
-        while out:
-            head, _, out = out.partition(b"\n")
-            name, *facts = head.decode().split(" ")
-            size = int(facts[1]) if len(facts) == 2 else -1  # one that is missing has no content
-            if size >= 0:
-                found[name] = out[: min(size, LONGEST_TARGET)].decode(errors="surrogateescape")
-            out = out[size + 1 :]
-        return found
+        targets = self._shop.contents(blobs) if blobs else {}
+        return [replace(one, target=_target(targets.get(one.target))) if one.target else one for one in found]
 
     def names(self, tree: str) -> list[str]:
-        """Every path of a tree."""
-        out = self._shop.do("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)
-        return out.decode(errors="surrogateescape").split("\0")[:-1]
+        """Every path of a tree, which is the one of that name."""
+        return [os.fsdecode(one.path) for one in self._shop.listing(tree)]
 
     def commits(self, base: str | None, tip: str) -> list[tuple[str, str]]:
         """The commits after the base, newest first: hash and subject."""
@@ -198,6 +189,10 @@ class Trees:
                     f"more than {LARGEST // 1024**2} MB are not committed, the last of it {clean(sayable(str(at)))}",
                     hint="let git ignore what is large, or commit it",
                 )
+
+
+def _target(content: bytes | None) -> str | None:
+    return None if content is None else os.fsdecode(content[:LONGEST_TARGET])
 
 
 def _size(path: Path) -> int:

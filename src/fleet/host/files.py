@@ -101,6 +101,16 @@ def open_regular(path: Path) -> int | None:
     return None
 
 
+def pieces(path: Path, size: int = 1024 * 1024) -> Iterator[bytes]:
+    """All of a file that an agent can reach, piece by piece; nothing unless it is a plain file."""
+    fd = open_regular(path)
+    if fd is None:
+        return
+    with open(fd, "rb", buffering=0) as source:
+        while piece := source.read(size):
+            yield piece
+
+
 def read_end(path: Path, limit: int) -> bytes | None:
     """The last bytes of a file that an agent can reach; None unless it is a plain file."""
     return read_from(path, None, limit)

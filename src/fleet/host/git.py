@@ -16,28 +16,16 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
 
-from fleet.host import files
-from fleet.host.run import run
+from fleet.host import armour, files, objects
+from fleet.host.run import LIMIT, Ran, run
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 SECONDS = 60.0
 SYMREFS = 5
-LINK = "120000"
 PREFIX = "fleet-git-"
 LONG_AGO = 3600.0
 LARGEST_INDEX = 1024**3
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
-NOTHING_RUNS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.attributesFile=/dev/null")
-SURE = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": str(Path(__file__).with_name("gitconfig")),
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_ALLOW_PROTOCOL": "file",
-    "HOME": "/nonexistent",
-    "LC_ALL": "C",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +79,8 @@ def clear() -> None:
 def mirror(repository: Repository) -> Iterator[Mirror]:
     """A bare repository of ours that borrows another's objects, made anew where no agent knows of it."""
     with TemporaryDirectory(prefix=PREFIX) as made:
-        at = Path(made)
-        for directory in (at / "objects", at / "objects/info", at / "refs"):
-            files.private_dir(directory)
-        files.write(at / "config", b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
-        files.write(at / "objects/info/alternates", f"{repository.common / 'objects'}\n".encode())
-        files.write(at / "HEAD", b"ref: refs/heads/none\n")
-        yield Mirror(repository, at)
+        armour.borrow(Path(made), repository.common / "objects")
+        yield Mirror(repository, Path(made))
 
 
 class Mirror:
@@ -119,13 +102,21 @@ class Mirror:
         return [_numbers(entry) for entry in text.split("\0") if entry.count("\t") >= 2]
 
     def blob(self, commit: str, path: str, limit: int) -> bytes | None:
-        """A file of a commit; None when there is none, or a link or something else, or when it is larger."""
-        said = (self._ask("ls-tree", "-z", "-l", "--full-tree", commit, "--", f":(literal){path}") or "").rstrip("\0")
-        mode, kind, name, size = (said.partition("\t")[0].split() or ("", "", "", ""))[:4]
-        if kind != "blob" or mode == LINK or int(size) > limit:
+        """A file of a commit, which is the one that the commit was made with: it and everything on the way to it is
+        known by its hash. None when there is none, or a link or something else, or when it is larger.
+        """
+        steps = path.split("/")
+        above = ["/".join(steps[:count]) for count in range(len(steps))]
+        asked = [commit, *(f"{commit}:{one}" for one in above)]
+        done = self._run("cat-file", "--batch", stdin="".join(f"{one}\n" for one in asked))
+        item = objects.walk(commit, steps, objects.known(done.out))
+        if item is None or not item.mode.startswith(objects.FILE):
             return None
-        found = self._ask("cat-file", "blob", name)
-        return None if found is None else found.encode(errors="surrogateescape")
+        found = self._run("cat-file", "blob", item.name, limit=limit + 1)
+        if found.code or len(found.out) > limit:
+            return None
+        objects.must_be(b"blob", item.name, found.out)
+        return found.out
 
     def between(self, base: str, tip: str) -> str | None:
         """What differs between two commits, as `git diff-tree --raw -z` says it; None when git could not say."""
@@ -164,10 +155,14 @@ class Mirror:
         )  # fmt: skip
 
     def _ask(self, *args: str) -> str | None:
-        env = SURE | {"PATH": os.environ.get("PATH", os.defpath), "GIT_COMMON_DIR": str(self._at)}
-        argv = ["git", "--no-pager", *NOTHING_RUNS, f"--git-dir={self._at}", *args]
-        done = run(argv, cwd=self._repository.top, env=env, timeout=SECONDS)
+        done = self._run(*args)
         return done.out.decode(errors="surrogateescape") if done.code == 0 else None
+
+    def _run(self, *args: str, stdin: str = "", limit: int = LIMIT) -> Ran:
+        return run(
+            armour.command(f"--git-dir={self._at}", *args), cwd=self._repository.top, timeout=SECONDS, limit=limit,
+            env=armour.environment(self._at), stdin=stdin.encode(errors="surrogateescape"),
+        )  # fmt: skip
 
 
 def copy_index(index: Path, to: Path) -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fleet.core import ToolMissing
-from fleet.host import files, git
-from fleet.host.git import NOTHING_RUNS, PREFIX, SURE, Repository
+from fleet.host import armour, git
+from fleet.host.git import PREFIX, Repository
 
 TOGETHER = max(2, os.cpu_count() or 2)
 STATUS = (
@@ -68,7 +68,6 @@ def _changed(answer: bytes | None) -> int | None:
 
 def _questions(made: Path, trees: Sequence[tuple[Repository, str | None]]) -> Iterator[_Question]:
     shared: dict[Path, Path] = {}
-    path = os.environ.get("PATH", os.defpath)
     for number, (found, base) in enumerate(trees):
         if found.common not in shared:
             shared[found.common] = _mirror(made / str(len(shared)), found.common)
@@ -77,7 +76,7 @@ def _questions(made: Path, trees: Sequence[tuple[Repository, str | None]]) -> It
         own = common / "worktrees" / str(number)
         own.mkdir()
         (own / "HEAD").write_text(f"{head or 'ref: refs/heads/none'}\n")
-        env = SURE | {"PATH": path, "GIT_DIR": str(own), "GIT_COMMON_DIR": str(common)}
+        env = armour.environment(common) | {"GIT_DIR": str(own)}
         if head and base and head != base:
             yield _Question(number, False, ("rev-list", "--count", f"{base}..{head}", "--"), common, env)
         index = found.own / "index"
@@ -87,13 +86,10 @@ def _questions(made: Path, trees: Sequence[tuple[Repository, str | None]]) -> It
 
 
 def _mirror(at: Path, common: Path) -> Path:
-    for directory in ("objects/info", "refs", "info", "worktrees"):
-        (at / directory).mkdir(parents=True)
-    (at / "config").write_bytes(b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
-    (at / "objects/info/alternates").write_bytes(os.fsencode(common / "objects") + b"\n")
-    (at / "HEAD").write_bytes(b"ref: refs/heads/none\n")
+    armour.borrow(at, common / "objects")
+    (at / "worktrees").mkdir()
     with suppress(OSError):
-        (at / "info/exclude").write_bytes(files.read(common / "info/exclude") or b"")
+        git.copy_exclude(common, at)
     return at
 
 
@@ -118,11 +114,10 @@ def _asked(questions: Iterable[_Question]) -> Iterator[tuple[_Question, bytes | 
 
 
 def _started(question: _Question) -> subprocess.Popen[bytes]:
-    argv = ["git", "--no-pager", *NOTHING_RUNS, *question.args]
     try:
         return subprocess.Popen(
-            argv, cwd=question.cwd, env=question.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, start_new_session=True,
+            armour.command(*question.args), cwd=question.cwd, env=question.env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     except FileNotFoundError as problem:
         raise ToolMissing("git is not installed") from problem

@@ -22,9 +22,11 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 from fleet.core import FleetError, ToolMissing, Unavailable
 from fleet.core.text import clean
-from fleet.host import files, git
+from fleet.host import armour, files, git, objects
+from fleet.host.armour import SURE
 from fleet.host.attributes import ASKED, RAW, YES, Mark, Way, read_attributes, read_marks
-from fleet.host.git import COMMIT, NOTHING_RUNS, PREFIX, SURE, Repository
+from fleet.host.git import COMMIT, PREFIX, Repository
+from fleet.host.objects import Item
 from fleet.host.run import Ran, run
 
 SECONDS = 600.0
@@ -36,17 +38,6 @@ QUIET = (
 # Variables of git's that say how it is reached and set up; every other one would lead it to another repository.
 KEPT = re.compile(r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH|SSH.*|LFS.*|TERMINAL_PROMPT|AUTHOR.*|COMMITTER.*)\Z")
 MARKED = re.compile(rb"(?:\A|\0)([^H\0] [^\0]+)")  # what `ls-files -v` says of a path, but for "as the index has it"
-# An agent may have written what git keeps beside the objects to be faster, so none of that is believed.
-CONFIG = b"""\
-[core]
-\trepositoryformatversion = 0
-\tbare = true
-\tcommitGraph = false
-\tmultiPackIndex = false
-\tfsyncMethod = batch
-\tprotectNTFS = false
-\tprotectHFS = false
-"""
 GIT_LIKE = re.compile(rb"(^|/)\.git(/|\Z)", re.IGNORECASE)  # no tree of git's may have such a path
 OURS = 2  # the stage of an index
 _locks: ContextVar[tuple[int, ...]] = ContextVar("locks", default=())
@@ -153,20 +144,15 @@ def branch_of(own: Path) -> str:
 
 
 @contextmanager
-def workshop(found: Repository, *objects: Path, write_to: Path | None = None) -> Iterator[Workshop]:
+def workshop(found: Repository, *borrowed: Path, write_to: Path | None = None) -> Iterator[Workshop]:
     """A bare repository of ours beside a working tree of an agent's, which borrows objects and copies the index.
 
     What is made there goes with it, unless it is written to the objects of another repository.
     """
     with TemporaryDirectory(prefix=PREFIX) as made:
         at = Path(made)
-        for directory in (at / "objects/info", at / "refs", at / "info"):
-            files.private_dir(directory)
-        files.write(at / "config", CONFIG)
-        borrowed = dict.fromkeys((found.common / "objects", *objects))
-        files.write(at / "objects/info/alternates", b"".join(os.fsencode(one) + b"\n" for one in borrowed))
+        armour.borrow(at, found.common / "objects", *borrowed)
         files.write(at / "info/attributes", RAW.attributes)
-        files.write(at / "HEAD", b"ref: refs/heads/none\n")
         _copy(found.own, at)
         git.copy_exclude(found.common, at)
         yield Workshop(found.top, at, write_to)
@@ -187,7 +173,7 @@ class Workshop:
     def __init__(self, top: Path, at: Path, write_to: Path | None = None) -> None:
         self.top = top
         self.at = at
-        self._env = SURE | {"PATH": os.environ.get("PATH", os.defpath), "GIT_COMMON_DIR": str(at)}
+        self._env = armour.environment(at)
         if write_to is not None:
             borrowed = (at / "objects/info/alternates").read_bytes().splitlines()
             self._env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(_listed(os.fsdecode(one)) for one in borrowed)
@@ -199,10 +185,12 @@ class Workshop:
         """Run git here; with `tree` it sees the working tree, or another one."""
         top = at or self.top
         where = (f"--work-tree={top}", "-c", "core.bare=false") if tree else ()
-        argv = ["git", "--no-pager", *NOTHING_RUNS, "-c", "core.sparseCheckout=true", "-c", "core.quotePath=false",
-                f"--git-dir={self.at}", *where, *args]  # fmt: skip
+        ours = ("-c", "core.sparseCheckout=true", "-c", "core.quotePath=false", f"--git-dir={self.at}")
         env = self._env | {"GIT_INDEX_FILE": str(self.at / index)}
-        return run(argv, cwd=top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin, keep=_locks.get())
+        return run(
+            armour.command(*ours, *where, *args), cwd=top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin,
+            keep=_locks.get(),
+        )  # fmt: skip
 
     def do(self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None, what: str = "") -> bytes:
         """What git prints; a refusal is an error that says what was wanted."""
@@ -254,6 +242,18 @@ class Workshop:
         files.write(self.at / "settings", said)
         done = self.ask("config", "--file", str(self.at / "settings"), "--no-includes", "--get", "core.autocrlf")
         return done.code == 0 and done.out.decode(errors="replace").strip().lower() in YES
+
+    def contents(self, names: Iterable[str]) -> dict[str, bytes]:
+        """What objects hold, by their names: each is what it is called."""
+        out = self.do("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode())
+        return objects.known(out)
+
+    def listing(self, tree: str, what: str = "") -> list[Item]:
+        """Every file, link and submodule of a tree, which is the one of that name."""
+        out = self.do("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", tree, what=what)
+        found = objects.read_listing(out)
+        objects.must_hold(tree, found, self.contents)
+        return [one for one in found if one.mode != objects.TREE]
 
     def marks(self) -> dict[bytes, Mark]:
         """What the index noted of each file."""

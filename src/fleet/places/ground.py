@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.core import FleetError
-from fleet.core.text import clean
+from fleet.core.text import clean, sayable
 from fleet.core.work import PlaceKind
 from fleet.host import git
 from fleet.host.git import Repository
@@ -33,10 +34,26 @@ class Ground:
         """Whether the place has objects of its own."""
         return self.repository.common.resolve() != self.main.resolve()
 
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Where git keeps what belongs to it, with every link followed."""
+        both = (self.repository.common.resolve(), self.main.resolve())
+        return tuple(dict.fromkeys(sayable(str(one)) for one in both))
 
-def ground(place: Place) -> Ground | None:
-    """None when the place is in no repository."""
+
+def ground(place: Place, stores: Collection[str] = ()) -> Ground | None:
+    """None when the place is in no repository. Of one whose stores are known, no others are taken for them."""
     place.must_be_itself()
+    found = _ground(place)
+    if found is not None and stores and not set(found.stores) <= set(stores):
+        raise FleetError(
+            "its repository is another one than it began in",
+            hint=f"git -C {shlex.quote(clean(str(place.path)))} rev-parse --git-common-dir",
+        )
+    return found
+
+
+def _ground(place: Place) -> Ground | None:
     if place.kind is not PlaceKind.INPLACE:
         main = origin(place)
         return Ground(repository_of(main, place), main.common, main.top, record.furnished(place.path))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fleet.core import FleetError
 from fleet.core.text import clean
-from fleet.host import git, locks
+from fleet.host import armour, git, locks
 from fleet.host.run import Ran, run
 
 SECONDS = 60.0
@@ -78,8 +78,8 @@ def _pattern(path: str) -> str:
 
 
 def _ask(place: Path, args: Sequence[str], stdin: bytes = b"") -> Ran:
-    env = git.SURE | {"PATH": os.environ.get("PATH", os.defpath)}
-    argv = ["git", *git.NOTHING_RUNS, "-c", "core.excludesFile=/dev/null", *args]
+    env = armour.SURE | {"PATH": os.environ.get("PATH", os.defpath)}
+    argv = ["git", *armour.NOTHING_RUNS, "-c", "core.excludesFile=/dev/null", *args]
     return run(argv, cwd=place, env=env, timeout=SECONDS, stdin=stdin)
 
 

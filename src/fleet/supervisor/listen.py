@@ -36,22 +36,18 @@ def heard(house: House, attempt: Attempt) -> Heard:
 
 def _lines(path: Path, told: Listening) -> Iterator[bytes]:
     """Every line that is not the same as the one before it. A flood of the same is hashed, and is no news."""
-    fd = files.open_regular(path)
-    if fd is None:
-        return
     rest, before, last = b"", b"", b""
-    with open(fd, "rb", buffering=0) as source:
-        while piece := source.read(PIECE):
-            told.take(piece)
-            if piece == before:
-                continue
-            before = piece
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in lines:
-                if line and line != last:
-                    yield line
-                last = line
-            rest = rest if len(rest) <= LONGEST else b""
+    for piece in files.pieces(path, PIECE):
+        told.take(piece)
+        if piece == before:
+            continue
+        before = piece
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if line and line != last:
+                yield line
+            last = line
+        rest = rest if len(rest) <= LONGEST else b""
     if rest:
         yield rest
 

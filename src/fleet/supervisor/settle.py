@@ -101,7 +101,7 @@ def pin(house: House, attempt: Attempt, receipt: Receipt | None) -> None:
     if landing is None:
         return
     try:
-        ground = places.ground(place_now(attempt))
+        ground = places.ground(place_now(attempt), attempt.stores)
         if ground is None:
             return
         found = repository.ref(ground.main, ref)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from fleet import places
@@ -38,35 +38,36 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
     """The attempt with the tree that it finds; outside a repository there is none. One that could be taken before, and
     cannot be any more, is an earlier agent's doing; otherwise nothing can be verified here, and why is kept.
     """
-    place = place_now(attempt)
-    ground = places.ground(place)
+    place, first = place_now(attempt), _first(attempt, earlier)
+    ground = places.ground(place, first.stores if first else ())
     if ground is None:
         return attempt
     try:
         with look_into(ground.repository, ground.main / "objects") as trees:
             stand = trees.take(leave_out=ground.furnished, settings=ground.main)
-            if not stand.committed:
+            if not stand.is_committed:
                 _keep(place, ground, trees.commit_of(stand, f"What {attempt.id} found"), f"{FOUND}{attempt.id}")
     except Unavailable:
         raise
     except FleetError as problem:
         said = clean(problem.message, LONGEST)
-        if _base(attempt, earlier) is not None:
+        if first is not None:
             raise FleetError(f"what stands in its place cannot be taken any more: {said}", hint=problem.hint) from None
         return replace(attempt, untaken=said)
-    return replace(attempt, began_at=stand.head, began_tree=stand.tree, base_tree=_base(attempt, earlier) or stand.tree)
+    base = first.base_tree if first else stand.tree
+    return replace(attempt, began_at=stand.head, began_tree=stand.tree, base_tree=base, stores=ground.stores)
 
 
-def _base(attempt: Attempt, earlier: Sequence[Attempt]) -> str | None:
-    """What the first attempt in the same place found: what was done since is all one result. In a directory that people
-    work in too, whoever opened the task again has seen what stood there.
+def _first(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt | None:
+    """The first attempt in the same place that found a tree: what was done since is all one result. In a directory that
+    people work in too, whoever opened the task again has seen what stood there.
     """
     found = None
     for one in reversed(earlier):
         inplace = attempt.place is PlaceKind.INPLACE
         if one.cwd != attempt.cwd or (inplace and (one.forgiven or one.verdict is not Verdict.RETRY)):
             break
-        found = one.base_tree or found
+        found = one if one.base_tree else found
     return found
 
 
@@ -95,7 +96,7 @@ def left_by(attempt: Attempt, before: Marks | None, after: Marks | None) -> Resu
 
 def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | None) -> Result:
     place = place_now(attempt)
-    ground = places.ground(place)
+    ground = places.ground(place, attempt.stores)
     if ground is None:
         raise FleetError("its repository cannot be read any more")
     with look_into(ground.repository, ground.main / "objects") as trees:
@@ -105,10 +106,12 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
         result = replace(result, left_out=[sayable(one.path) for one in left_out[:SHOWN]])
         if stand.tree == began.base and stand.head in (began.head, None):
             return replace(result, problem=filtered(left_out)) if left_out else result
+        names = trees.names(began.base)
+        trees.names(stand.tree)  # what was compared is what it is called: an agent can forge objects
         landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
         _keep(place, ground, landing, f"{LANDING}{attempt.id}")
         asked = demands_of(attempt)
-        own = _own(ground, changes, asked, began.base, cache(lambda: trees.names(began.base)))
+        own = _own(ground, changes, asked, began.base, lambda: names)
         return _judged(replace(result, landing=landing), changes, asked, own)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +32,6 @@ from fleet.supervisor.start import limited, marks
 from fleet.supervisor.trees import demands_of
 
 CHECK_OUTPUT = 16 * 1024 * 1024
-PIECE = 1024 * 1024
 CUT_SHORT = "exit 0, and its runner did not say how many tests passed"
 TRIES = 3
 # What a user's own settings could make of a check is no part of it: an agent can write those files, too.
@@ -226,7 +225,7 @@ def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check
     """What a check that came to its end says."""
     digest, tail = hashlib.sha256(), b""
     for name in ("stdout", "stderr"):
-        for piece in _pieces(directory / name):
+        for piece in files.pieces(directory / name):
             digest.update(piece)
         tail += files.read_end(directory / name, TAIL) or b""
     text = tail.decode(errors="replace")
@@ -249,13 +248,6 @@ def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check
 
 def _exit(seen: keeper.Exit) -> str:
     return f"exit {seen.code}" if seen.signal is None else f"ended by signal {seen.signal}"
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    at = 0
-    while piece := files.read_from(path, at, PIECE):
-        at += len(piece)
-        yield piece
 
 
 def clear(house: House, running: Collection[str]) -> None:

@@ -1,0 +1,152 @@
+"""The objects of a git repository, known by what they hold: whoever can write to one can put any bytes under any name,
+and git reads them without a word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fleet.core import FleetError
+
+TREE, SUBMODULE, LINK, FILE = b"040000", b"160000", b"120000", b"100"  # a file's mode begins so
+PIECE = 1024 * 1024
+LONG = 64  # digits of a name, where git uses the newer hash
+
+
+class Item(NamedTuple):
+    """One path of a tree."""
+
+    mode: bytes
+    name: str
+    path: bytes
+
+
+class Forged(FleetError):
+    """An object is not what it is called."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: somebody forged an object of the repository", hint="git fsck")
+
+
+def name_of(kind: bytes, size: int, pieces: Iterable[bytes], like: str) -> str:
+    """The name of an object with this content, in the hash of another name."""
+    made = hashlib.sha256() if len(like) == LONG else hashlib.sha1(usedforsecurity=False)
+    made.update(b"%s %d\0" % (kind, size))
+    for piece in pieces:
+        made.update(piece)
+    return made.hexdigest()
+
+
+def is_file(item: Item, top: Path) -> bool:
+    """Whether the file or the link of that path, below a directory of ours, is what a tree says."""
+    at = os.path.join(os.fsencode(top), item.path)
+    try:
+        if stat.S_ISLNK(os.lstat(at).st_mode) != (item.mode == LINK):
+            return False
+        return (_of_link(at, item.name) if item.mode == LINK else _of_file(at, item.name)) == item.name
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+
+
+def _of_link(at: bytes, like: str) -> str:
+    target = os.readlink(at)
+    return name_of(b"blob", len(target), [target], like)
+
+
+def _of_file(at: bytes, like: str) -> str:
+    with open(at, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        return name_of(b"blob", size, iter(lambda: file.read(PIECE), b""), like)
+
+
+def read_listing(out: bytes) -> list[Item]:
+    """What `git ls-tree -r -t -z` says."""
+    lines = (line.partition(b"\t") for line in out.split(b"\0")[:-1])
+    return [Item(facts.split()[0], facts.split()[2].decode(), path) for facts, _, path in lines]
+
+
+def read_batch(out: bytes) -> Iterator[tuple[str, bytes, bytes]]:
+    """What `git cat-file --batch` says: name, kind and content of each object that is there."""
+    at = 0
+    while at < len(out):
+        end = out.find(b"\n", at)
+        if end < 0:  # cut off
+            return
+        facts, at = out[at:end].split(b" "), end + 1
+        if len(facts) == 3:  # one that is missing has no content
+            size = int(facts[2])
+            yield facts[0].decode(), facts[1], out[at : at + size]
+            at += size + 1
+
+
+def must_be(kind: bytes, name: str, content: bytes) -> None:
+    """Refuse what is not what it is called."""
+    if name_of(kind, len(content), [content], name) != name:
+        raise Forged(f"the {kind.decode()} {name} is not what it is called")
+
+
+def known(out: bytes) -> dict[str, bytes]:
+    """What `git cat-file --batch` says that objects hold, each of which is what it is called."""
+    found = {}
+    for name, kind, content in read_batch(out):
+        must_be(kind, name, content)
+        found[name] = content
+    return found
+
+
+def walk(commit: str, steps: Sequence[str], found: Mapping[str, bytes]) -> Item | None:
+    """What a commit has under a path, by objects that are what they are called; None when it, or that, is not there."""
+    if commit not in found:
+        return None
+    name, item = found[commit].partition(b"\n")[0].decode().removeprefix("tree "), None
+    for step in steps:
+        if name not in found:
+            raise Forged(f"the tree {name} is not there, or not what it is called")
+        inside = {one.path: one for one in read_tree(found[name], len(name) // 2)}
+        item = inside.get(os.fsencode(step))
+        if item is None:
+            return None
+        name = item.name
+    return item
+
+
+def must_hold(tree: str, items: Iterable[Item], ask: Callable[[list[str]], dict[str, bytes]]) -> None:
+    """Refuse a listing of a tree that is not all of it, or of another one. Old trees have modes that git does not tell
+    as they stand there: those few are asked for as they are, and what is answered has been looked at already.
+    """
+    inside: dict[bytes, list[Item]] = {b"": []}
+    trees = {b"": tree}
+    for one in items:
+        inside.setdefault(one.path.rpartition(b"/")[0], []).append(one)
+        if one.mode == TREE:
+            trees[one.path] = one.name
+    odd = {path: name for path, name in trees.items() if _name(inside.get(path, []), name) != name}
+    if not odd:
+        return
+    raw = ask(sorted(set(odd.values())))
+    for path, name in odd.items():
+        said = [(one.name, one.path.rpartition(b"/")[2]) for one in inside.get(path, [])]
+        if name not in raw or [(one.name, one.path) for one in read_tree(raw[name], len(name) // 2)] != said:
+            raise Forged(f"the tree {name} is not what it is called")
+
+
+def _name(items: Iterable[Item], like: str) -> str:
+    lines = (
+        b"%s %s\0" % (one.mode.lstrip(b"0"), one.path.rpartition(b"/")[2]) + bytes.fromhex(one.name) for one in items
+    )
+    content = b"".join(lines)
+    return name_of(b"tree", len(content), [content], like)
+
+
+def read_tree(content: bytes, size: int) -> Iterator[Item]:
+    """What a tree says, with modes as they stand there; a name has so many bytes."""
+    at = 0
+    while 0 <= at < len(content) and (end := content.find(b"\0", at)) > 0:
+        mode, _, path = content[at:end].partition(b" ")
+        yield Item(mode, content[end + 1 : end + 1 + size].hex(), path)
+        at = end + 1 + size
