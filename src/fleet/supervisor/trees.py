@@ -77,11 +77,13 @@ def _keep(place: Place, ground: Ground, commit: str, ref: str) -> None:
         point(ground.main, ref, commit)
 
 
-def left_by(attempt: Attempt, before: Marks | None, after: Marks | None) -> Result:
-    """What an attempt that found a tree has left, with the commit that would land and what speaks against it."""
+def left_by(attempt: Attempt, before: Marks | None, after: Marks | None, *, keep: bool = True) -> Result:
+    """What an attempt that found a tree has left, with the commit that would land and what speaks against it. Of one
+    that goes on, nothing is kept: no commit is made, and no ref.
+    """
     began = Began(attempt.began_at, attempt.began_tree or "", attempt.base_tree or attempt.began_tree or "")
     try:
-        return _left(attempt, began, before, after)
+        return _left(attempt, began, before, after, keep=keep)
     except Unavailable:
         raise
     except FleetError as problem:
@@ -93,7 +95,7 @@ def left_by(attempt: Attempt, before: Marks | None, after: Marks | None) -> Resu
     return Result(began.head, None, [], [], None, None, base_tree=began.base, problem=clean(said, LONGEST))
 
 
-def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | None) -> Result:
+def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | None, *, keep: bool) -> Result:
     place = place_now(attempt)
     ground = places.ground(place)
     if ground is None:
@@ -105,11 +107,13 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
         result = replace(result, left_out=[sayable(one.path) for one in left_out[:SHOWN]])
         if stand.tree == began.base and stand.head in (began.head, None):
             return replace(result, problem=filtered(left_out)) if left_out else result
-        landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
-        _keep(place, ground, landing, f"{LANDING}{attempt.id}")
+        if keep:
+            landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
+            _keep(place, ground, landing, f"{LANDING}{attempt.id}")
+            result = replace(result, landing=landing)
         asked = demands_of(attempt)
         own = _own(ground, changes, asked, began.base, cache(lambda: trees.names(began.base)))
-        return _judged(replace(result, landing=landing), changes, asked, own)
+        return _judged(result, changes, asked, own)
 
 
 def filtered(left_out: Sequence[LeftOut]) -> str:
