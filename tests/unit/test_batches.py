@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.app.agents import new_lines, readable
+from fleet.batches.proof import GONE, NO_CHECKS, proven
 from fleet.batches.wanted import Wanted, Who, agents, fanout, multi, must_differ
 from fleet.core import BadConfig
+from fleet.core.proof import Breach, CheckSpec, Demands, Proof
 from fleet.core.state import Told, tell_terminal
 from fleet.core.talk import Felt, Mood, Signal, SignalKind, feel
 from fleet.core.work import Attempt, State
+from fleet.evidence.receipt import Check, Process, Receipt, Result
+from fleet.supervisor.verify import planned
 
 CLAUDE, CODEX = Who("claude", "opus"), Who("codex")
 BEGUN = Attempt("t1.1", "t1", 1, "claude", None, "/", "me", 0.0, interactive=True)
@@ -116,3 +122,46 @@ def test_an_event_is_shown_as_people_read_it() -> None:
     (line,) = readable('{"id": 1, "at": 0, "kind": "tool_called", "tool": "Bash", "text": "make"}')
     assert line.endswith("tool_called  Bash make")
     assert readable("torn {") == []
+
+
+# ---- what their work proves
+
+CHECKED = replace(RUNS, branch="a b", demands=Demands(checks=(CheckSpec("make"),)))
+LEFT = Result("a", "a", [], [], ["x"], [], base_tree="t0", tree="t1", landing="b")
+SAME = replace(LEFT, tree="t0", uncommitted=[], landing=None)
+OUTSIDE = replace(LEFT, breaches=[Breach("ci", "deny", "ci may not be touched")])
+PASSED, RED = Check("make", True, "exit 0", 0, 1.0, ""), Check("make", False, "exit 2", 2, 1.0, "")
+CUT_OFF = Check("make", False, "it was cut off", None, None, "", lost=True)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "result", "checks", "proof", "reason"),
+    [
+        (RUNS, LEFT, (), Proof.UNVERIFIED, NO_CHECKS),
+        (RUNS, SAME, (), Proof.REFUSED, "what it left is what it found"),
+        (RUNS, OUTSIDE, (), Proof.REFUSED, "ci may not be touched"),
+        (RUNS, replace(LEFT, tree=None, problem=GONE), (), Proof.REFUSED, f"what it left cannot be taken: {GONE}"),
+        (CHECKED, LEFT, (), Proof.UNVERIFIED, "its checks were not run yet: fleet verify 'a b' --run"),
+        (CHECKED, LEFT, (PASSED,), Proof.VERIFIED, "1 check passed"),
+        (CHECKED, LEFT, (RED,), Proof.REFUSED, "the check failed: exit 2"),
+        (CHECKED, LEFT, (CUT_OFF,), Proof.UNVERIFIED, "its check could not be run: it was cut off"),
+    ],
+)
+def test_checks_that_nobody_ran_prove_nothing_either_way(
+    attempt: Attempt, result: Result, checks: tuple[Check, ...], proof: Proof, reason: str
+) -> None:
+    assert proven(attempt, result, checks) == (proof, reason)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "result", "runs"),
+    [
+        (CHECKED, LEFT, 1),
+        (replace(CHECKED, error="overloaded"), LEFT, 1),
+        (replace(CHECKED, interactive=False), LEFT, 0),
+        (CHECKED, SAME, 0),
+        (CHECKED, OUTSIDE, 0),
+    ],
+)
+def test_the_checks_of_an_agent_that_a_person_ended_can_be_run(attempt: Attempt, result: Result, runs: int) -> None:
+    assert len(planned(attempt, Receipt(attempt, Process("cancelled"), result))) == runs

@@ -85,7 +85,8 @@ class Row:
         """The state as people read it: what an agent at work does; and what nothing could check is never just done."""
         if self.life is not None and self.state is State.WORKING:
             return self.life.state.value
-        unproven = self.state is State.DONE and self.proof in (Proof.UNVERIFIED, Proof.REFUSED)
+        over = self.state in (State.DONE, State.CANCELLED)
+        unproven = over and self.proof in (Proof.UNVERIFIED, Proof.REFUSED)
         return f"{self.state}, {self.proof}" if unproven else self.state.value
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from fleet.app.home import ensure_home
 from fleet.app.tasks import Desk
 from fleet.core import FleetError, NotFound
+from fleet.core.proof import Proof
 from fleet.core.task import Task
 from fleet.core.text import clean
 from fleet.core.work import Attempt
@@ -16,8 +19,11 @@ from fleet.evidence import chain
 from fleet.evidence.audit import Audit, Finding, audit, copied, stands
 from fleet.evidence.chain import Key, Link
 from fleet.evidence.ledger import Ledger
-from fleet.evidence.receipt import Check, Receipt, save
+from fleet.evidence.receipt import Check, Receipt
 from fleet.supervisor.choice import attempt_directory
+
+if TYPE_CHECKING:
+    from fleet.batches.proof import Now
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +33,49 @@ class Verified:
     receipts: tuple[Audit, ...]
     chain: tuple[str, ...]
     links: int
+    now: tuple[Now, ...] = ()  # agents in terminals that nobody has ended: they have no receipt yet
 
     @property
     def holds(self) -> bool:
-        return not self.chain and all(one.holds for one in self.receipts)
+        return not self.chain and all(one.holds for one in self.receipts) and all(one.holds for one in self.now)
 
 
 def verify(name: str | None, *, run: bool) -> Verified:
-    """The receipts of a task, an attempt or a branch; without a name all of them. The chain is looked at as a whole."""
+    """The receipts of a task, an attempt or a branch; without a name all of them. The chain is looked at as a whole.
+
+    Of agents in terminals that the name means, what stands in their places now is judged.
+    """
     home = ensure_home()
-    found = _look(home, name)
+    unended = [] if name is None else _unended(home, name)
+    found = _look(home, name, unended)
     if not found.holds:
-        found = _look(home, name)  # a supervisor may have been about to write one
-    return replace(found, receipts=tuple(_run_again(one) for one in found.receipts)) if run else found
+        found = _look(home, name, unended)  # a supervisor may have been about to write one
+    receipts = tuple(_run_again(one) for one in found.receipts) if run else found.receipts
+    return replace(found, receipts=receipts, now=tuple(_now(one, run=run) for one in unended))
 
 
-def _look(home: Path, name: str | None) -> Verified:
+def _look(home: Path, name: str | None, unended: Sequence[Attempt]) -> Verified:
     book = _Book(home)
-    wanted = book.chained() if name is None else book.named(name)
+    wanted: list[Attempt] = []
+    with suppress(NotFound) if unended else nullcontext():
+        wanted = book.chained() if name is None else book.named(name)
     return Verified(tuple(book.audit(one) for one in wanted), tuple(book.strange), len(book.links))
+
+
+def _unended(home: Path, name: str) -> list[Attempt]:
+    """The agents in terminals that a name means, as for every other command; outside of a project by their own."""
+    from fleet.app.sites import find, open_site
+
+    with suppress(FleetError):  # nobody is meant here, or the tracker cannot be asked: the ledger can
+        return find(open_site(), name)
+    return [one for one in Ledger(home).talked_to() if name in (one.id, one.task, one.branch)]
+
+
+def _now(attempt: Attempt, *, run: bool) -> Now:
+    from fleet.app.sites import open_house
+    from fleet.batches.proof import now
+
+    return now(open_house(), attempt, run=run)
 
 
 def look(home: Path, attempt: str) -> Audit | None:
@@ -134,30 +164,37 @@ def _key(home: Path) -> tuple[Key | None, str]:
 def _run_again(one: Audit) -> Audit:
     """The audit with what the checks say now, in a clean checkout of the tree that the receipt names."""
     receipt = one.receipt
-    if receipt is None or not receipt.checks:
+    if receipt is None or not (receipt.checks or _owes(receipt)):
         return one
     if not one.holds:  # a command out of a file that somebody changed is not run
         found = Finding("checks", None, "not run again: this is not the receipt that was written, or what it names")
     elif receipt.result.tree is None:
         found = Finding("checks", None, "not run again: no tree was taken of what the attempt left")
     else:
-        found = _compared(receipt, _checks(receipt))
+        found = _first(receipt, _checks(receipt)) if not receipt.checks else _compared(receipt, _checks(receipt))
     return replace(one, findings=(*one.findings, found))
 
 
+def _owes(receipt: Receipt) -> bool:
+    """Whether checks were asked for and never run: whoever ends an agent in a terminal does not wait for them."""
+    is_open = receipt.attempt.interactive and receipt.verdict is Proof.UNVERIFIED
+    return is_open and receipt.attempt.demands is not None and bool(receipt.attempt.demands.checks)
+
+
 def _checks(receipt: Receipt) -> list[Check]:
-    """The checks run anew as a supervisor would, beside everything that the attempt left."""
-    import asyncio
-
     from fleet.app.sites import open_house
-    from fleet.supervisor.verify import check
+    from fleet.supervisor.verify import check_again
 
-    with TemporaryDirectory(prefix="fleet-verify-") as made:
-        ours = open_house()
-        house = replace(ours, home=Path(made), also_hidden=(ours.home,))
-        attempt = replace(receipt.attempt, checks=0)
-        save(house.attempt_directory(attempt) / "receipt.json", replace(receipt, checks=[]))
-        return asyncio.run(check(house, attempt, lambda known: None))
+    return check_again(open_house(), receipt)
+
+
+def _first(receipt: Receipt, now: list[Check]) -> Finding:
+    """What checks say that were never run before."""
+    from fleet.batches.proof import proven
+
+    proof, reason = proven(receipt.attempt, receipt.result, now)
+    holds = {Proof.VERIFIED: True, Proof.REFUSED: False, Proof.UNVERIFIED: None}[proof]
+    return Finding("checks", holds, clean(f"{proof} now, by checks that were never run before: {reason}", 500))
 
 
 def _compared(receipt: Receipt, now: list[Check]) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,22 +20,24 @@ from fleet.batches.wanted import Wanted, must_differ
 from fleet.coders import Job, talker_of, teller
 from fleet.coders.base import checked
 from fleet.config.limits import Origin, project_limits, resolve_limits
+from fleet.config.local import noted
 from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
 from fleet.core.errors import of_system
 from fleet.core.talk import Delivery
 from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean
 from fleet.core.work import FOREVER, Attempt, PlaceKind
-from fleet.evidence.receipt import save
-from fleet.evidence.snapshot import Snapshot, look
-from fleet.host import files, locks, machine, program
+from fleet.host import files, locks, machine, program, repository
 from fleet.sessions import session_name, unfit
 from fleet.supervisor.choice import LOCK
+from fleet.supervisor.demands import demands
 from fleet.supervisor.environment import agent_environment
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.heard import SIGNALS
 from fleet.supervisor.place import furnished
+from fleet.supervisor.result import note_before
 from fleet.supervisor.start import marks, told
+from fleet.supervisor.trees import found_by
 
 TITLE = 100
 KEEPER_WITHIN = 30.0
@@ -167,25 +170,42 @@ def _title(wanted: Wanted) -> str:
 
 
 def _placed(site: Site, wanted: Wanted, attempt: Attempt) -> Attempt:
-    """The attempt in its place."""
+    """The attempt in its place. What stands in one that was just made is what its commit has."""
+    is_new = not os.path.lexists(attempt.cwd)
     place = places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd))
     began_at = places.prepare(place.path).base
-    placed = replace(attempt, base=place.base, began_at=began_at, cwd=str(place.path))
+    tree = _tree(site, began_at) if is_new and began_at else None
+    placed = replace(attempt, base=place.base, began_at=began_at, began_tree=tree, base_tree=tree, cwd=str(place.path))
     site.house.ledger.save(placed)
     return placed
 
 
+def _tree(site: Site, commit: str) -> str | None:
+    done = repository.ask(site.project.common, "rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
+    return done.out.decode().strip() or None
+
+
 def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> tuple[Attempt, tuple[str, ...]]:
-    """The attempt with what its project gives it; what stands in its place then is noted."""
+    """The attempt with what its project gives it, and asks of it; what stands in its place then is noted."""
     house, place = site.house, place_of(attempt)
+    files.private_dir(house.artifacts(attempt.task))
     found = furnished(
         house, attempt, place, site.workspace, quick=wanted.quick, hear=lambda line: hear(wanted.branch, line)
     )
-    artifacts = files.private_dir(house.artifacts(attempt.task))
-    untouched = not found.files and not found.commands
-    before = Snapshot(attempt.began_at, {}, {}) if untouched else look(place.path, artifacts)
-    save(site.directory(attempt) / "before.json", before)
-    return replace(attempt, variables=dict(found.env)), found.warnings
+    if attempt.began_tree is None or found.files or found.commands:
+        attempt = found_by(replace(attempt, began_tree=None, base_tree=None), ())
+    began = replace(note_before(house, attempt), variables=dict(found.env))
+    return _asked(site, began), found.warnings
+
+
+def _asked(site: Site, attempt: Attempt) -> Attempt:
+    """The attempt with what is asked of its result, by the commit that its work is compared with."""
+    spec = attempt.spec or Spec(attempt.repository)
+    return replace(
+        attempt,
+        demands=demands(site.house, attempt, spec, attempt.place, attempt.base),
+        local=noted(Path(spec.cwd), attempt.base),
+    )
 
 
 def _started(site: Site, attempt: Attempt) -> Attempt:

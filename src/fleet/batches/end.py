@@ -9,15 +9,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet import keeper, places
+from fleet.batches.proof import proven, what_stands
 from fleet.batches.site import BEING_MADE, SCREEN, Site, place_of
 from fleet.core import FleetError, NotFound, Unavailable
+from fleet.core.errors import of_system
+from fleet.core.proof import Proof
 from fleet.core.task import CANCELLED
+from fleet.core.text import clean
 from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
-from fleet.evidence.receipt import Process, Receipt, load_receipt
+from fleet.evidence.receipt import Process, Receipt, Result, load_receipt
 from fleet.host import files, locks, repository
 from fleet.places import Place, ports, salvage
 from fleet.supervisor.heard import alone, catch_up
-from fleet.supervisor.result import bring_back, look_at, nothing, write_receipt
+from fleet.supervisor.result import bring_back, nothing, write_receipt
 from fleet.supervisor.settle import publish
 from fleet.supervisor.start import marks
 
@@ -26,6 +30,7 @@ HEARD_WITHIN = 30.0
 ROUSED_AFTER, KILLED_AFTER = 2.0, 19.0  # seconds; a keeper that was stopped is let go on, then ended
 TICK = 0.02
 HISTORY = 5000
+LONGEST = 500  # of what is said of a place that cannot be looked at
 BY_HAND = "ended by hand"
 
 
@@ -40,6 +45,8 @@ class Ended:
     commits: int | None = None  # that stay on its branch
     removed: bool = True
     left: str = ""  # what nobody but the system's owner may remove
+    proof: Proof | None = None  # what the evidence says of its work; None: it never began
+    reason: str = ""
 
 
 def end(
@@ -62,11 +69,11 @@ def end(
         attempt = _meant(site, attempt, cause)
         _stop(site, attempt)
         attempt = _looked_at(site, attempt)
-        name, left = (None, "") if keep else _removed(site, attempt, ignored=ignored, large=large)
+        name, stuck = (None, "") if keep else _removed(site, attempt, ignored=ignored, large=large)
         receipt = load_receipt(site.directory(attempt) / "receipt.json")
         commits = _stay(site, attempt)
-        _settle(site, attempt, receipt, name, commits)
-        return Ended(attempt.branch or "", attempt.id, attempt.task, name, commits, not keep, left)
+        over = _settle(site, attempt, receipt, name, commits)
+        return Ended(over.branch or "", over.id, over.task, name, commits, not keep, stuck, over.proof, over.reason)
 
 
 @contextmanager
@@ -129,15 +136,25 @@ def _stop(site: Site, attempt: Attempt) -> None:
 
 
 def _looked_at(site: Site, attempt: Attempt) -> Attempt:
-    """Write the receipt, while the place is there."""
-    if attempt.ended is not None:
+    """Write the receipt, while the place is there; again where it could not be removed, since it may have changed."""
+    if attempt.ended is not None and not Path(attempt.cwd).is_dir():
         return attempt
     house = site.house
     attempt = catch_up(house, attempt)
-    there = attempt.started is not None and Path(attempt.cwd).is_dir()
-    seen = write_receipt(house, attempt, look_at(house, attempt, []) if there else nothing(attempt))
+    seen = write_receipt(house, attempt, _left(site, attempt))
     house.ledger.save(seen)
     return seen
+
+
+def _left(site: Site, attempt: Attempt) -> Result:
+    """What stands in the place, kept; that it cannot be looked at keeps nobody from ending the agent."""
+    if attempt.started is None:
+        return nothing(attempt)
+    try:
+        return what_stands(site.house, attempt, keep=True)
+    except (FleetError, OSError) as problem:
+        said = problem if isinstance(problem, FleetError) else of_system(problem)
+    return replace(nothing(attempt), problem=clean(said.message, LONGEST))
 
 
 def _removed(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> tuple[str | None, str]:
@@ -194,19 +211,22 @@ def _place(attempt: Attempt) -> tuple[Place, bool]:
     return said.place(Path(attempt.cwd)), said.made
 
 
-def _settle(site: Site, attempt: Attempt, receipt: Receipt | None, saved: str | None, commits: int | None) -> None:
-    """The ledger first, then the tracker, as for every attempt."""
+def _settle(site: Site, attempt: Attempt, receipt: Receipt | None, saved: str | None, commits: int | None) -> Attempt:
+    """The attempt with its proof: the ledger first, then the tracker, as for every one."""
     house = site.house
     stays = f"{commits} commit{'' if commits == 1 else 's'} on {attempt.branch}" if commits else ""
     kept = f"fleet salvage show {saved}" if saved else ""
     cause = "; ".join(part for part in (attempt.cause, stays, kept) if part)
-    settled = replace(attempt, verdict=Verdict.CANCELLED, cause=cause, ended=attempt.ended or house.now())
+    proof, reason = (None, "") if receipt is None or attempt.started is None else proven(attempt, receipt.result)
+    settled = replace(
+        attempt, verdict=Verdict.CANCELLED, cause=cause, ended=attempt.ended or house.now(), proof=proof, reason=reason
+    )
     house.ledger.save(settled)
     with suppress(NotFound):
         house.tracker.close(attempt.task, f"{CANCELLED}: {cause}")
     found = receipt or Receipt(settled, Process("lost", error="what was found is gone"), nothing(settled))
     with suppress(OSError):
-        publish(house, replace(found, attempt=settled))
-    house.log.say(
-        "settled", task=attempt.task, attempt=attempt.id, ending=settled.ending, verdict=settled.verdict, cause=cause
-    )
+        publish(house, replace(found, attempt=settled, verdict=proof, reason=reason or cause))
+    facts = {"ending": settled.ending, "verdict": settled.verdict, "cause": cause, "proof": proof}
+    house.log.say("settled", task=attempt.task, level="info", attempt=attempt.id, **facts)
+    return settled

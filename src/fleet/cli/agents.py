@@ -320,6 +320,7 @@ def _ended(one: Ended | NotEnded) -> dict[str, object]:
         return {
             "branch": one.branch, "attempt": one.attempt, "task": one.task, "ended": True, "saved": one.saved,
             "commits": one.commits, "place_removed": one.removed and not one.left, "left": one.left,
+            "proof": one.proof, "reason": one.reason,
         }  # fmt: skip
     return {
         "branch": one.branch,
@@ -339,6 +340,8 @@ def _print_ended(one: Ended | NotEnded) -> None:
     stays = f"  {one.commits} commit{' stays' if one.commits == 1 else 's stay'} on the branch" if one.commits else ""
     kept = f"  uncommitted work: fleet salvage show {one.saved}" if one.saved else ""
     click.echo(click.style("ended      ", fg=GOOD) + clean(one.branch) + stays + kept)
+    if one.proof is not None and (one.commits or one.saved):
+        talk(f"  {one.proof}: {clean(one.reason, 1000)}")
     if one.left:
         warn(clean(one.left, 1000))
 

@@ -52,6 +52,7 @@ STATES = {
     "working": GOOD, "starting": GOOD, "done": GOOD, "blocked": MEH, "asks": MEH, "refused": BAD, "failed": BAD,
     "dead": BAD, "tool running": GOOD, "waiting for model": GOOD, "waiting for input": MEH, "rate limited": MEH,
     "silent": MEH, "looping": MEH, "ended-but-alive": MEH, "done, unverified": MEH, "done, refused": MEH,
+    "cancelled, unverified": MEH, "cancelled, refused": MEH,
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from fleet.core.text import clean
 
 if TYPE_CHECKING:
     from fleet.app.verify import Verified
+    from fleet.batches.proof import Now
     from fleet.core.proof import Change
     from fleet.evidence.audit import Audit, Finding
     from fleet.evidence.receipt import Check, Process, Receipt, Result
@@ -30,7 +31,10 @@ WIDE, MOST = 2000, 20
 def verify(ctx: click.Context, name: str | None, everything: bool, run: bool | None, as_json: bool) -> None:
     """Check receipts again, from scratch: that nobody changed, removed or added one, and that what they name is there.
 
-    Exit code 0: everything holds; 1: something does not; 3: there is no such task, or it has no receipt.
+    Of an agent in a terminal that nobody has ended there is no receipt yet: what stands in its place now is judged as
+    its receipt would be.
+
+    Exit code 0: everything holds; 1: something does not, or is refused; 3: there is no such task, or it has no receipt.
     """
     from fleet.app.verify import verify as look
 
@@ -55,6 +59,22 @@ def _plain(found: Verified) -> dict[str, object]:
             }
             for one in found.receipts
         ],
+        "now": [
+            {
+                "attempt": one.attempt.id,
+                "task": one.attempt.task,
+                "branch": one.attempt.branch,
+                "holds": one.holds,
+                "verdict": one.proof,
+                "reason": one.reason,
+                "at": one.at,
+                "alive": one.alive,
+                "tip": one.tip,
+                "result": one.result,
+                "checks": one.checks,
+            }
+            for one in found.now
+        ],
         "chain": {"receipts": found.links, "problems": found.chain},
     }
 
@@ -63,11 +83,34 @@ def _show(found: Verified, *, whole: bool) -> None:
     for one in found.receipts:
         if whole or not one.holds:
             _audited(one, whole=whole)
+    for stands in found.now:
+        _stands(stands)
     for problem in found.chain:
         click.echo(f"{MARKS[False]} {clean(problem, WIDE)}")
+    if found.now and not found.receipts and not found.chain:
+        return
     which, bad = _count(len(found.receipts), "receipt"), sum(not one.holds for one in found.receipts)
     of = f"{bad} of them {'does' if bad == 1 else 'do'} not hold" if bad else "the chain does not hold"
-    talk(f"{which}: {'everything holds' if found.holds else of}")
+    talk(f"{which}: {of if bad or found.chain else 'everything holds'}")
+
+
+def _stands(now: Now) -> None:
+    """What stands in a place now; whoever merges the branch gets what is committed of it."""
+    branch, result = clean(now.attempt.branch or now.attempt.task, WIDE), now.result
+    verdict = click.style(now.proof.value, fg=COLOURS[now.proof.value], bold=True)
+    click.echo(f"{branch}  {verdict}, as it stands now: {clean(now.reason, WIDE)}")
+    if result.problem is None:
+        click.echo(f"{'result:':11}{_result(result)}")
+        _changes(result)
+    if now.checks:
+        _checks(list(now.checks))
+    if result.uncommitted and now.holds:
+        talk(f"not committed, so a merge of {branch} would be without it: {clean(', '.join(result.uncommitted), 300)}")
+    if result.head is not None and now.tip != result.head and now.holds:
+        at = f"at {now.tip[:12]}" if now.tip else "not there"
+        talk(f"{branch} is {at} in your repository, and what was judged is on top of {result.head[:12]}")
+    goes_on = "its agent may go on, and gets one" if now.alive else "its agent gets one"
+    talk(f"this is of now, and no receipt: {goes_on} when it is ended (fleet kill {branch})")
 
 
 def _audited(one: Audit, *, whole: bool) -> None:

@@ -13,8 +13,6 @@ from fleet.core import FleetError, Unavailable
 from fleet.core.errors import is_passing
 from fleet.core.task import Status
 from fleet.core.work import Attempt, Ending
-from fleet.evidence.receipt import save
-from fleet.evidence.snapshot import Snapshot, look, walk
 from fleet.host import files
 from fleet.questions import remarks
 from fleet.supervisor import asked
@@ -22,6 +20,7 @@ from fleet.supervisor.demands import demands, trusted
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import context_limit, overspent, spent
 from fleet.supervisor.place import Placed, Slow, furnished, settle_in
+from fleet.supervisor.result import note_before
 from fleet.supervisor.start import start
 from fleet.supervisor.trees import found_by
 
@@ -53,17 +52,11 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     resolved = resolve_limits(spec, project_limits(Path(spec.cwd)), house.runtime)
     placed = settle_in(house.home, attempt.task, spec)
     place, now = placed.place, places.prepare(placed.cwd)  # an earlier attempt may have committed since it was made
-    artifacts = files.private_dir(house.artifacts(attempt.task))
-    directory = files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
+    files.private_dir(house.artifacts(attempt.task))
+    files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
     variables = _furnish(house, attempt, placed, at_leisure)
     stands = replace(attempt, cwd=str(placed.cwd), place=place.kind, repository=str(place.repository or ""))
-    began = found_by(stands, house.earlier(attempt))
-    if began.began_tree is None:
-        before = look(placed.cwd, artifacts)
-        began = replace(began, began_at=before.head)
-    else:
-        before = Snapshot(began.began_at, None, walk(artifacts))
-    save(directory / "before.json", before)
+    began = note_before(house, found_by(stands, house.earlier(attempt)))
     told = house.ledger.context(attempt.coder, attempt.model)
     own = house.runtime.coders.get(attempt.coder)
     said = own.context_limit if own else None

@@ -35,14 +35,25 @@ def bring_back(house: House, attempt: Attempt) -> None:
         house.log.say("not collected", task=attempt.task, level="warning", attempt=attempt.id, text=said)
 
 
-def look_at(house: House, attempt: Attempt, neighbours: list[str]) -> Result:
-    """What the agent left in its place."""
+def note_before(house: House, attempt: Attempt) -> Attempt:
+    """Keep what stands there before the agent runs, apart from the tree that the attempt found, if it has one."""
+    artifacts = house.artifacts(attempt.task)
+    if attempt.began_tree is None:
+        before = look(Path(attempt.cwd), artifacts)
+    else:
+        before = Snapshot(attempt.began_at, None, walk(artifacts))
+    save(house.attempt_directory(attempt) / "before.json", before)
+    return replace(attempt, began_at=before.head)
+
+
+def look_at(house: House, attempt: Attempt, neighbours: list[str], *, keep: bool = True) -> Result:
+    """What the agent left in its place; kept as the commit that would land, unless the agent goes on."""
     seen = load_snapshot(house.attempt_directory(attempt) / "before.json") or Snapshot(None, None, None)
     before = replace(seen, head=_began_at(attempt))  # the ledger's word, since an agent can write to the directory
     cwd, artifacts = Path(attempt.cwd), house.artifacts(attempt.task)
     if attempt.began_tree is None:
         return replace(examine(cwd, before, look(cwd, artifacts)), shared=neighbours, unseen=_unseen(attempt))
-    return replace(left_by(attempt, before.artifacts, walk(artifacts)), shared=neighbours)
+    return replace(left_by(attempt, before.artifacts, walk(artifacts), keep=keep), shared=neighbours)
 
 
 def _unseen(attempt: Attempt) -> str | None:

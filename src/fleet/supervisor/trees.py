@@ -78,11 +78,13 @@ def _keep(place: Place, ground: Ground, commit: str, ref: str) -> None:
         point(ground.main, ref, commit)
 
 
-def left_by(attempt: Attempt, before: Marks | None, after: Marks | None) -> Result:
-    """What an attempt that found a tree has left, with the commit that would land and what speaks against it."""
+def left_by(attempt: Attempt, before: Marks | None, after: Marks | None, *, keep: bool = True) -> Result:
+    """What an attempt that found a tree has left, with the commit that would land and what speaks against it. Of one
+    that goes on, nothing is kept: no commit is made, and no ref.
+    """
     began = Began(attempt.began_at, attempt.began_tree or "", attempt.base_tree or attempt.began_tree or "")
     try:
-        return _left(attempt, began, before, after)
+        return _left(attempt, began, before, after, keep=keep)
     except Unavailable:
         raise
     except FleetError as problem:
@@ -94,7 +96,7 @@ def left_by(attempt: Attempt, before: Marks | None, after: Marks | None) -> Resu
     return Result(began.head, None, [], [], None, None, base_tree=began.base, problem=clean(said, LONGEST))
 
 
-def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | None) -> Result:
+def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | None, *, keep: bool) -> Result:
     place = place_now(attempt)
     ground = places.ground(place, attempt.stores)
     if ground is None:
@@ -108,11 +110,13 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
             return replace(result, problem=filtered(left_out)) if left_out else result
         names = trees.names(began.base)
         trees.names(stand.tree)  # what was compared is what it is called: an agent can forge objects
-        landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
-        _keep(place, ground, landing, f"{LANDING}{attempt.id}")
+        if keep:
+            landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
+            _keep(place, ground, landing, f"{LANDING}{attempt.id}")
+            result = replace(result, landing=landing)
         asked = demands_of(attempt)
         own = _own(ground, changes, asked, began.base, lambda: names)
-        return _judged(replace(result, landing=landing), changes, asked, own)
+        return _judged(result, changes, asked, own)
 
 
 def filtered(left_out: Sequence[LeftOut]) -> str:

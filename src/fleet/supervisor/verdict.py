@@ -49,6 +49,7 @@ class Facts:
     backoff: float = 10.0
     demands: Demands = NOTHING_ASKED
     calls: int | None = None  # of tools, by all attempts at this result; None: a coder does not report them
+    unrun: str = ""  # why no check was run, where that is not held against the work
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def prove(facts: Facts) -> tuple[Proof, str]:
     if facts.result is not None and facts.result.unseen is not None:
         return Proof.UNVERIFIED, facts.result.unseen
     if not facts.checks:
-        return Proof.UNVERIFIED, UNCHECKED
+        return Proof.UNVERIFIED, facts.unrun or UNCHECKED
     return Proof.VERIFIED, f"{_several(len(facts.checks), 'check')} passed"
 
 
@@ -140,7 +141,8 @@ def _failing(facts: Facts) -> str | None:
         if not check.passed:
             name = f" {check.name}" if check.name else ""
             return f"the check{name} failed{_how(check)}: {check.cause}"
-    return "its checks were not run" if facts.demands.checks and not facts.checks else None
+    owed = facts.demands.checks and not facts.checks and not facts.unrun
+    return "its checks were not run" if owed else None
 
 
 def _how(check: Check) -> str:

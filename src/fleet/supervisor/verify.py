@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from signal import SIGKILL
+from tempfile import TemporaryDirectory
 
 from fleet import keeper, places
 from fleet.core import FleetError, Unavailable
@@ -17,7 +18,7 @@ from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence import checkout
 from fleet.evidence.checks import counts, is_cut_short
-from fleet.evidence.receipt import Check, Receipt, Result, load_receipt
+from fleet.evidence.receipt import Check, Receipt, Result, load_receipt, save
 from fleet.host import files, git, repository
 from fleet.keeper import Cause
 from fleet.places import Ground, Place
@@ -76,16 +77,32 @@ async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None])
     return done
 
 
+def check_again(house: House, receipt: Receipt) -> list[Check]:
+    """The checks run anew as they were, beside everything that the attempt left, and with nobody to take them over."""
+    import asyncio
+
+    with TemporaryDirectory(prefix="fleet-verify-") as made:
+        apart = replace(house, home=Path(made), also_hidden=(house.home,))
+        attempt = replace(receipt.attempt, checks=0)
+        save(apart.attempt_directory(attempt) / "receipt.json", replace(receipt, checks=[]))
+        return asyncio.run(check(apart, attempt, lambda known: None))
+
+
 def planned(attempt: Attempt, receipt: Receipt | None) -> list[Run]:
     """What is to be run: nothing for an attempt that is refused without."""
-    if receipt is None or receipt.process.cause != Cause.EXITED or receipt.process.code != 0:
+    if receipt is None or not (attempt.interactive or _came_to_its_end(attempt, receipt)):
         return []
     result = receipt.result
-    if attempt.error is not None or result.effect is False or result.breaches or result.problem:
+    if result.effect is False or result.breaches or result.problem:
         return []
     ways = [IN_PLACE] if result.tree is None else [CLEAN, *([AS_THEY_WERE] if result.check_files else [])]
     runs = [(spec, where) for where in ways for spec in demands_of(attempt).checks]
     return [Run(spec, where, 1 + TRIES * n) for n, (spec, where) in enumerate(runs)]
+
+
+def _came_to_its_end(attempt: Attempt, receipt: Receipt) -> bool:
+    """Whether the agent says that it is done. Of one in a terminal it is a person who says so."""
+    return receipt.process.cause == Cause.EXITED and receipt.process.code == 0 and attempt.error is None
 
 
 async def _checked(
@@ -150,7 +167,9 @@ def make_room(attempt: Attempt, result: Result, run: Run, at: Path, directory: P
     lenders: list[Path] = []
     if keeper.adopt(directory) is None:
         back = result.check_files if run.where == AS_THEY_WERE else ()
-        checkout.check_out(ground.main, result.tree, at, base=result.base_tree, put_back=back)
+        unended = attempt.interactive and attempt.verdict is None  # what a clone has is nowhere else yet
+        objects = ground.repository.common if unended else ground.main
+        checkout.check_out(objects, result.tree, at, base=result.base_tree, put_back=back)
         checkout.inner(at, inner)
         lenders = checkout.lend(at, ground.top, run.spec.needs)
     return Room(at, at / inner, _lent(ground, run.spec), tuple(lenders))
