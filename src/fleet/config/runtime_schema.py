@@ -10,7 +10,7 @@ from msgspec import Meta, field
 
 from fleet.config.shape import Part
 from fleet.config.units import Attempts, Dollars, Duration, Pause, Room, Silence, Size, Tokens, Wait
-from fleet.core.liveness import REPEATS, Action
+from fleet.core.life import REPEATS, Action
 from fleet.core.proof import Unverified
 from fleet.core.text import has_controls
 
