@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,20 @@ def test_a_process_is_found_by_what_it_was_started_with_and_ended(tmp_path: Path
         for one in (by_variable, by_argument, bystander):
             one.kill()
             one.communicate()
+
+
+class Late(subprocess.Popen[bytes]):
+    """A process that, whenever we look whether it lives, comes to its end just before: as on a busy machine."""
+
+    def poll(self) -> int | None:
+        self.wait()
+        return super().poll()
+
+
+def test_what_a_program_prints_while_we_look_elsewhere_is_not_lost() -> None:
+    pipe = subprocess.PIPE
+    with Late(["sh", "-c", "sleep 0.3; echo its last words"], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        pump = run._Pump(process, b"", 1000)
+        assert pump.until(time.monotonic() + 30)
+        pump.close()
+    assert bytes(pump.out) == b"its last words\n"

@@ -18,10 +18,11 @@ from fleet.core.proof import Demands, OnBreach, Scope
 from fleet.core.work import Attempt, Limits
 from fleet.evidence.ledger import Ledger
 from fleet.host import locks
+from fleet.supervisor.flagged import FILE, Flagged
 from fleet.supervisor.house import House
 from fleet.supervisor.log import Log
 from fleet.supervisor.notes import note_unkept
-from fleet.supervisor.scope_watch import FILE, Flagged, ScopeWatch
+from fleet.supervisor.scope_watch import ScopeWatch
 from fleet.supervisor.watch import Watch, Watched
 from fleet.tracker.local import Local
 

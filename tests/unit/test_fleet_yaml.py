@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fleet.config import InvalidFleet, json_schema, read
-from fleet.core.fleet import Fleet, Kind, ProjectLimits, Provider
+from fleet.core.fleet import Fleet, Kind, Provider
+from fleet.core.work import ProjectLimits
 
 GOOD = """\
 project:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import fleet.gateway
 from fleet.evidence.requests import Records, flying
 from fleet.host import locks
 from fleet.supervisor.environment import agent_environment

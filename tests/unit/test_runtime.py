@@ -16,10 +16,9 @@ from fleet.config.runtime import Live, Runtime
 from fleet.config.runtime_schema import BUILT_IN, Concurrent, RuntimeFile
 from fleet.config.starter import starter
 from fleet.core import BadConfig
-from fleet.core.fleet import ProjectLimits
 from fleet.core.liveness import Action, LifeState, Rule
 from fleet.core.task import Spec
-from fleet.core.work import Limits
+from fleet.core.work import Limits, ProjectLimits
 
 FILE = Path("runtime.toml")
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs/guides/settings.md"

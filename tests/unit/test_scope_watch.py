@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fleet.core.proof import Change, ChangeKind, CheckSpec, Demands, EntryKind, Scope
 from fleet.evidence.touched import between, merged, standing_changes
-from fleet.supervisor.scope_watch import Flagged, summary, worth_saying
+from fleet.supervisor.flagged import Flagged, summary
+from fleet.supervisor.scope_watch import worth_saying
 
 CAME, GONE = ChangeKind.ADDED, ChangeKind.DELETED
 

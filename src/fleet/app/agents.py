@@ -67,10 +67,11 @@ def kill(
 
 def _kill(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> Ended | NotEnded:
     from fleet.batches.end import end
+    from fleet.places.salvage import TooBig
 
     try:
         return end(site, attempt, ignored=ignored, large=large)
-    except places.salvage.TooBig as problem:
+    except TooBig as problem:
         hint = f"commit or delete what is large there, or: fleet kill {attempt.branch} --large"
         said = FleetError(problem.message, hint=hint)
     except FleetError as problem:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from fleet.batches.create import Hear, Made
 from fleet.batches.create import create as make
-from fleet.batches.end import end
 from fleet.batches.site import Site
 from fleet.batches.wanted import Wanted, Who, agents, fanout, multi
 from fleet.core import BadConfig, FleetError
@@ -65,6 +64,8 @@ def _made(site: Site, wanted: Sequence[Wanted], how: How, hear: Hear, done: Call
 
 def _undone(site: Site, made: Made) -> Made:
     """The same after it was ended; one that cannot be ended is left, and says why."""
+    from fleet.batches.end import end  # what nobody pays for whose agents can all be made
+
     if made.attempt is not None:
         try:
             end(site, made.attempt, "another of its batch could not be made")

@@ -18,7 +18,7 @@ from fleet.app.home import SETTINGS
 from fleet.app.tasks import Desk, Row, rows
 from fleet.config import runtime as settings
 from fleet.core import FleetError
-from fleet.core.liveness import LifeState
+from fleet.core.life import LifeState
 from fleet.core.task import NewTask, Spec
 from fleet.core.work import State
 from fleet.evidence.ledger import Ledger

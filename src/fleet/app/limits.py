@@ -54,7 +54,7 @@ def _listed(
 
 def _unkept(runtime: Runtime, limits: Limits, coder: str, model: str | None) -> dict[str, str]:
     from fleet.coders.known import find_coder
-    from fleet.supervisor.spending import not_kept  # loads the list of prices
+    from fleet.supervisor.spending import not_kept
 
     try:
         can = find_coder(coder, runtime).can

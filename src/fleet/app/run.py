@@ -28,7 +28,8 @@ from fleet.host import database, files, git, locks, process
 from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.house import House
-from fleet.supervisor.log import Handler, Log
+from fleet.supervisor.log import Log
+from fleet.supervisor.overheard import Handler
 from fleet.supervisor.rules import rules
 from fleet.supervisor.supervisor import Mode, Supervisor
 

@@ -12,25 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet import keeper, tracker
-from fleet.app.demands import asked
 from fleet.app.home import SETTINGS, ensure_home, wake
-from fleet.app.limits import Allowed, allowed
 from fleet.config import runtime as settings
 from fleet.config.units import time_text
 from fleet.core import BadConfig, FleetError, NotFound
-from fleet.core.liveness import Life, LifeState
+from fleet.core.life import Life, LifeState
 from fleet.core.proof import Demands, Proof
 from fleet.core.state import Told, hindered, tell
 from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, Hindrance, State
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
-from fleet.questions import file as questions
 from fleet.supervisor.choice import LOCK, attempt_directory, choose, where
-from fleet.supervisor.scope_watch import flagged, summary
+from fleet.supervisor.flagged import flagged, summary
 from fleet.tracker import Tracker
 
 if TYPE_CHECKING:
+    from fleet.app.limits import Allowed
     from fleet.gates import Closed
 
 ENDS_WITHIN = 25.0
@@ -186,6 +184,9 @@ def ready(desk: Desk, limit: int | None) -> list[Row]:
 
 
 def show(desk: Desk, name: str) -> Shown:
+    from fleet.app.demands import asked  # what nobody pays for who only lists
+    from fleet.app.limits import allowed
+
     task = desk.tracker.get(task_id(name))
     history = tuple(desk.ledger.of(task.id))
     row = _row(desk, task, history[-1] if history else None, locks.held(desk.home / LOCK), time.time())
@@ -200,8 +201,7 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
     running = last if last is not None and last.verdict is None else None
     alive = running is not None and _is_alive(attempt_directory(desk.home, running))
     if running is not None and alive and running.asking is None:
-        artifacts = desk.home / "tasks" / task.id / "artifacts"
-        last = replace(running, asking=questions.waiting(artifacts, running.asked_before))
+        last = replace(running, asking=_asking(desk, running))
     told, life = tell(task, last, alive=alive, supervised=supervised), None
     if running is not None and running.interactive:
         told, life = _in_terminal(desk, running)
@@ -240,6 +240,12 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         needs_you=life is not None and seen.needs_you,
         hindrance=seen.hindrance,
     )
+
+
+def _asking(desk: Desk, attempt: Attempt) -> str | None:
+    from fleet.questions import file as questions  # what nobody pays for who has no agent at work
+
+    return questions.waiting(desk.home / "tasks" / attempt.task / "artifacts", attempt.asked_before)
 
 
 def _alive(attempt: Attempt | None, life: Life | None, now: float) -> list[str]:

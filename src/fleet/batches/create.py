@@ -12,7 +12,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from fleet import keeper, places, tracker
-from fleet.batches.end import end
 from fleet.batches.prompt import give
 from fleet.batches.site import BEING_MADE, Site, place_of
 from fleet.batches.together import together
@@ -123,6 +122,8 @@ def _let_go(lock: list[int]) -> None:
 
 
 def _undone(site: Site, attempt: Attempt, problem: FleetError) -> None:
+    from fleet.batches.end import end  # half of all that would be loaded, and what nobody pays for whose agents begin
+
     with suppress(FleetError, OSError):  # what is in the way now is left to `fleet list --repair`
         end(site, attempt, f"it could not be made: {problem.message}")
 

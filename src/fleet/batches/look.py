@@ -10,7 +10,7 @@ from fleet import keeper, places
 from fleet.batches.site import BEING_MADE, Site, place_of
 from fleet.coders import Talker
 from fleet.core import FleetError
-from fleet.core.liveness import Life
+from fleet.core.life import Life
 from fleet.core.state import Told, life_in_terminal, tell_terminal
 from fleet.core.talk import feel
 from fleet.core.work import Attempt, State

@@ -68,8 +68,7 @@ def add(
 ) -> None:  # fmt: skip
     """Put one task in the queue, or all of a file. It is worked on where you are now, unless --cwd says otherwise."""
     from fleet.app.add import add as put
-    from fleet.core.proof import TaskKind
-    from fleet.core.task import NewTask, Spec
+    from fleet.core.task import NewTask, Spec, TaskKind
 
     spec = Spec(
         cwd=str((cwd or Path()).absolute()), coder=coder, model=model, check=_command(check),

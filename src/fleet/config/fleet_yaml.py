@@ -27,9 +27,10 @@ from fleet.config.schema import (
 from fleet.config.shape import fill
 from fleet.config.units import dollars, seconds, silence, size, tokens
 from fleet.core import BadConfig, NotFound
-from fleet.core.fleet import Agent, Fleet, Gateway, Kind, Model, Node, ProjectLimits, Provider
+from fleet.core.fleet import Agent, Fleet, Gateway, Kind, Model, Node, Provider
 from fleet.core.proof import CheckSpec, ProjectDemands, Scope
 from fleet.core.text import clean, has_controls, nearest
+from fleet.core.work import ProjectLimits
 from fleet.core.workspace import Workspace
 from fleet.host import files, git
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from fleet.config.runtime import Runtime
-from fleet.core.fleet import ProjectLimits
 from fleet.core.task import Spec
-from fleet.core.work import Limits
+from fleet.core.work import Limits, ProjectLimits
 from fleet.host import git
 
 FLEET_YAML = "fleet.yaml"

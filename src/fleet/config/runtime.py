@@ -35,7 +35,7 @@ from fleet.config.runtime_schema import (
 from fleet.config.shape import fill
 from fleet.config.units import dollars, seconds, silence, size, tokens
 from fleet.core import BadConfig
-from fleet.core.liveness import LifeState, Policy, Rule
+from fleet.core.life import LifeState, Policy, Rule
 from fleet.core.proof import Unverified
 from fleet.core.text import clean, nearest
 from fleet.core.work import Limits

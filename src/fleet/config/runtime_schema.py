@@ -1,6 +1,7 @@
-"""The shape of runtime.toml, as it is written in the file."""
+"""The shape of runtime.toml, as it is written in the file.
 
-from __future__ import annotations
+Its annotations are values and not text: nearly every command reads this file, and evaluating text takes longest of it.
+"""
 
 import re
 from enum import StrEnum
@@ -10,7 +11,7 @@ from msgspec import Meta, field
 
 from fleet.config.shape import Part
 from fleet.config.units import Attempts, Dollars, Duration, Pause, Room, Silence, Size, Tokens, Wait
-from fleet.core.liveness import REPEATS, Action
+from fleet.core.life import REPEATS, Action
 from fleet.core.proof import Unverified
 from fleet.core.text import has_controls
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from fleet.core.work import ProjectLimits
 from fleet.core.workspace import Workspace
 
 
@@ -100,18 +101,6 @@ class Route:
     model: str
     served: str
     node: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectLimits:
-    """What a project allows a task. What is None is inherited; a silence, tokens or cost of 0 is no limit."""
-
-    timeout: float | None = None
-    attempts: int | None = None
-    output: int | None = None
-    silence: float | None = None
-    tokens: int | None = None
-    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

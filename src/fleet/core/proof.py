@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from fleet.core.task import TaskKind as TaskKind
+
 
 class Proof(StrEnum):
     """What the evidence says of an attempt's work."""
@@ -12,13 +14,6 @@ class Proof(StrEnum):
     VERIFIED = "verified"  # every gate held, and a check that fleet ran itself passed
     REFUSED = "refused"  # a gate did not hold
     UNVERIFIED = "unverified"  # no gate speaks against it, and nothing was given to check it with
-
-
-class TaskKind(StrEnum):
-    """What a task is to leave behind."""
-
-    WORK = "work"  # a change
-    RESEARCH = "research"  # an answer: notes, and perhaps no change at all
 
 
 class Unverified(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.core.liveness import Life, LifeState
+from fleet.core.life import Life, LifeState
 from fleet.core.talk import Felt, Mood
 from fleet.core.task import Status, Task, is_cancelled
 from fleet.core.work import Attempt, Hindrance, State, Verdict

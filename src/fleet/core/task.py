@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from fleet.core.errors import BadConfig
-from fleet.core.proof import Scope, TaskKind
 from fleet.core.text import clean
+
+if TYPE_CHECKING:
+    from fleet.core.proof import Scope
 
 TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\.[0-9]{1,6}){0,8}\Z")
 
@@ -20,6 +23,21 @@ class Status(StrEnum):
     IN_PROGRESS = "in_progress"
     BLOCKED = "blocked"
     CLOSED = "closed"
+
+
+class TaskKind(StrEnum):
+    """What a task is to leave behind."""
+
+    WORK = "work"  # a change
+    RESEARCH = "research"  # an answer: notes, and perhaps no change at all
+
+
+class PlaceKind(StrEnum):
+    """Where an attempt works: the task's own directory, a git worktree, or a private clone."""
+
+    INPLACE = "inplace"
+    WORKTREE = "worktree"
+    CLONE = "clone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +104,8 @@ class Spec:
     @property
     def scope(self) -> Scope:
         """What its result may touch, as far as the task itself says."""
+        from fleet.core.proof import Scope  # what nobody pays for who only puts a task in the queue
+
         return Scope(self.allow or (), self.deny or (), self.files, self.deletions, self.protected or ())
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from fleet.core.liveness import Life
+from fleet.core.life import Life
 from fleet.core.proof import Demands, Program, Proof
+from fleet.core.task import PlaceKind as PlaceKind
 from fleet.core.task import Spec
 
 N = TypeVar("N", int, float)
@@ -66,14 +67,6 @@ BLAMELESS = (
 AGENT = "the agent"  # said itself how much its model reads at once
 
 
-class PlaceKind(StrEnum):
-    """Where an attempt works: the task's own directory, a git worktree, or a private clone."""
-
-    INPLACE = "inplace"
-    WORKTREE = "worktree"
-    CLONE = "clone"
-
-
 FOREVER = 10 * 365 * 86400.0  # seconds: as good as no limit, and still a number that JSON knows
 
 
@@ -98,6 +91,18 @@ class Limits:
     timeout: float
     attempts: int
     output: int
+    silence: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectLimits:
+    """What a project allows a task. What is None is inherited; a silence, tokens or cost of 0 is no limit."""
+
+    timeout: float | None = None
+    attempts: int | None = None
+    output: int | None = None
     silence: float | None = None
     tokens: int | None = None
     cost: float | None = None

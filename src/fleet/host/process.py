@@ -278,11 +278,13 @@ def facts(pids: Iterable[int]) -> dict[int, Tree]:
 
     Empty where the system does not list its processes as files.
     """
+    if not (wanted := list(pids)):
+        return {}
     now = time.monotonic()
     uptime = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else now
     found = table()
     families = children(found)
-    return {pid: _add_up(below(pid, families), found, uptime, now) for pid in pids if pid in found}
+    return {pid: _add_up(below(pid, families), found, uptime, now) for pid in wanted if pid in found}
 
 
 def table() -> dict[int, list[bytes]]:

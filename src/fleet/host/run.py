@@ -151,10 +151,19 @@ class _Pump:
             for key, _ in ready:
                 self._move(key)
             if not ready and self._process.poll() is not None:
+                self._drain(deadline)
                 return True
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, deadline - time.monotonic()))
         return self._process.poll() is not None
+
+    def _drain(self, deadline: float) -> None:
+        """Take what came in between: on a busy machine a process writes and ends after we looked for its output, and
+        before we looked whether it lives.
+        """
+        while time.monotonic() < deadline and (ready := self._pipes.select(0)):
+            for key, _ in ready:
+                self._move(key)
 
     def close(self) -> None:
         self._pipes.close()

@@ -1,7 +1,10 @@
-"""Where attempts work: the task's own directory, a git worktree, or a private clone."""
+"""Where attempts work: the task's own directory, a git worktree, or a private clone.
+
+What was saved of places that are gone is in `salvage`, which only those load who save, restore or remove.
+"""
 
 from fleet.core.work import PlaceKind
-from fleet.places import record, salvage
+from fleet.places import record
 from fleet.places.base import Condition, Place
 from fleet.places.clone import collect
 from fleet.places.condition import condition, conditions, size
@@ -19,5 +22,5 @@ __all__ = [
     "collect", "condition", "conditions",
     "difference", "finish", "ground", "known", "leftovers", "make",
     "must_be_free", "path_for", "prepare", "project", "record", "remove",
-    "root_for", "salvage", "size",
+    "root_for", "size",
 ]  # fmt: skip

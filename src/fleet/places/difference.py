@@ -10,7 +10,6 @@ from fleet.core.text import clean
 from fleet.host import git, repository
 from fleet.places.base import Place
 from fleet.places.paths import Project
-from fleet.places.salvage.find import is_as_given
 
 LOOK = ("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
 
@@ -26,6 +25,8 @@ class Difference:
 
 def difference(place: Place, *, stat: bool = False) -> Difference:
     """The diff from the base to what stands in the place now. Nothing that stands there is run."""
+    from fleet.places.salvage.find import is_as_given  # all of salvage, which few who have to do with places need
+
     place.must_be_itself()
     found = git.find(place.path)
     if found is None or place.base is None:

@@ -10,12 +10,11 @@ from pathlib import Path
 from fleet.core import FleetError
 from fleet.core.text import clean, sayable
 from fleet.core.work import PlaceKind
-from fleet.host import git
+from fleet.host import git, repository
 from fleet.host.git import Repository
 from fleet.places import clone, record
 from fleet.places.base import Place
-from fleet.places.paths import origin, project
-from fleet.places.salvage.find import repository_of
+from fleet.places.paths import Project, origin, project
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,21 @@ def _ground(place: Place) -> Ground | None:
     _must_be_one(found)
     known = project(found.top)
     return Ground(found, found.common, known.top if known is not None else found.top)
+
+
+def repository_of(project: Project, place: Place) -> Repository:
+    """Where git keeps what belongs to a place. What the place itself says of that, an agent may have changed."""
+    if place.kind is PlaceKind.WORKTREE:
+        for own, where, _ in repository.linked(project.common):
+            if where == place.path:
+                return Repository(place.path, own, project.common)
+    found = git.find(place.path)
+    if found is not None and found.top == place.path and found.own == place.path / ".git":
+        if place.kind is not PlaceKind.WORKTREE:
+            return found
+    elif place.kind is PlaceKind.INPLACE and found is not None:
+        return found
+    return Repository(place.path, place.path / ".git/gone", project.common)  # there is none: every file is a new one
 
 
 def _must_be_one(found: Repository) -> None:

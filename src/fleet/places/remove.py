@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.core.work import PlaceKind
 from fleet.host import repository
-from fleet.places import clone, record, salvage, worktree
+from fleet.places import clone, record, worktree
 from fleet.places.base import Place
 from fleet.places.paths import Project, origin
-from fleet.places.salvage import Saved
+
+if TYPE_CHECKING:
+    from fleet.places.salvage import Saved
 
 ASIDE = ".removing-"
 
@@ -87,6 +90,8 @@ def _removed(aside: Path) -> list[repository.Stuck]:
 
 
 def _move_away(place: Place, saved: Saved | None, aside: Path, *, made: bool) -> None:
+    from fleet.places import salvage  # what nobody pays for who removes nothing
+
     if made and not salvage.is_as_saved(place, saved):
         raise FleetError(
             f"something was written in {clean(str(place.path))} after it was saved",

@@ -15,7 +15,6 @@ from fleet.questions.file import LOCK
 from fleet.supervisor.heard import SIGNALS
 from fleet.supervisor.house import House
 from fleet.supervisor.refused import REFUSED
-from fleet.tracker import beads
 
 PROGRAMS = "programs"  # what an agent finds before all others, in the home
 
@@ -70,6 +69,8 @@ def first_of_all(house: House, env: Mapping[str, str]) -> dict[str, str]:
     """The environment with our own programs before all others: a `bd` that leaves the queue alone, where bd has it."""
     if house.runtime.tracker is not TrackerName.BEADS:
         return dict(env)
+    from fleet.tracker import beads
+
     beads.write_refusing(house.home, house.home / PROGRAMS)
     return {**env, "PATH": os.pathsep.join([str(house.home / PROGRAMS), env.get("PATH", os.defpath)])}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -58,14 +57,3 @@ class Log:
                 journal.append([record])
             finally:
                 journal.close()
-
-
-class Handler(logging.Handler):
-    """Lets what a library logs into our log."""
-
-    def __init__(self, log: Log) -> None:
-        super().__init__(logging.WARNING)
-        self._log = log
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._log.say("engine said", level=record.levelname.lower(), text=record.getMessage()[:2000])

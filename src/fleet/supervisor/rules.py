@@ -17,7 +17,7 @@ from fleet.gates.spending import Spending, spent_up
 from fleet.host import machine
 from fleet.supervisor.admit import Rules, Slots, short_of_disk
 from fleet.supervisor.choice import attempt_directory
-from fleet.supervisor.spending import caps, till
+from fleet.supervisor.till import caps, till
 
 
 def rules(home: Path, runtime: Runtime, now: float) -> Rules:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import msgspec
-
 from fleet.core.proof import Breach, Change, ChangeKind, Demands, OnBreach, Scope
 from fleet.core.scope import breaches
 from fleet.core.text import sayable
@@ -21,34 +19,16 @@ from fleet.core.work import Attempt, Ending
 from fleet.evidence.checks import own_files
 from fleet.evidence.receipt import load_snapshot
 from fleet.evidence.touched import touched
-from fleet.host import files, git, machine
+from fleet.host import git, machine
 from fleet.supervisor.aside import aside, called_off
+from fleet.supervisor.flagged import Flagged, flag, flagged
 from fleet.supervisor.house import House
 from fleet.supervisor.notes import note
 
 SOONEST, LATEST = 2.0, 15.0  # seconds between two looks
 IDLE = 30.0  # seconds, of an agent that says nothing and changes nothing; a minute of that is a sign of its own
 SHARE = 200  # one look may cost a two-hundredth of the time until the next one
-FILE = "breaches.json"
 MOST = 20  # breaches that are written down
-
-
-class Flagged(msgspec.Struct, frozen=True):
-    """What an agent was seen to touch that it may not; whether it was ended for that."""
-
-    reasons: tuple[str, ...] = ()
-    ended: bool = False
-
-
-READ = msgspec.json.Decoder(Flagged)
-
-
-def flagged(directory: Path) -> Flagged:
-    """What is written down of an attempt, by the directory it has in the home."""
-    try:
-        return READ.decode(files.read(directory / FILE) or b"{}")
-    except (OSError, msgspec.MsgspecError):
-        return Flagged()
 
 
 def out_of_scope(house: House, attempt: Attempt) -> Attempt:
@@ -74,12 +54,6 @@ def worth_saying(changes: list[Change], demands: Demands) -> list[Breach]:
     if scope.files is not None and len(changes) - renamed <= scope.files:
         doubtful.add("files")
     return [breach for breach in breaches(changes, scope, check_files=own) if breach.rule not in doubtful]
-
-
-def summary(seen: Flagged) -> str:
-    """What people are told while the agent works."""
-    more = f" (and {len(seen.reasons) - 1} more)" if len(seen.reasons) > 1 else ""
-    return f"outside its scope: {seen.reasons[0]}{more}" if seen.reasons else ""
 
 
 @dataclass(slots=True)
@@ -205,7 +179,7 @@ class ScopeWatch:
         fresh = [replace(breach, reason=sayable(breach.reason)) for breach in fresh]
         reasons = [*one.reasons, *(breach.reason for breach in fresh)]
         ends = scope.on_breach is OnBreach.END
-        files.write(one.directory / FILE, msgspec.json.encode(Flagged(tuple(reasons), ends)), files.PRIVATE)
+        flag(one.directory, Flagged(tuple(reasons), ends))
         if ends:
             one.end()
         one.reasons = reasons  # not before: who could not be ended is to be ended at the next look

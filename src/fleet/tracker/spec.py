@@ -10,10 +10,8 @@ from typing import Any
 
 from fleet.core import BadConfig, globs
 from fleet.core.errors import is_passing
-from fleet.core.proof import TaskKind
-from fleet.core.task import Spec
+from fleet.core.task import PlaceKind, Spec, TaskKind
 from fleet.core.text import clean, has_controls
-from fleet.core.work import PlaceKind
 from fleet.host import files
 from fleet.tracker.reserve import directory
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from fleet.core import FleetError
 from fleet.core.work import PlaceKind
 from fleet.host import files, git, repository
-from fleet.host.git import Repository
 from fleet.host.repository import Entry
 from fleet.places import record
 from fleet.places.base import Place
+from fleet.places.ground import repository_of
 from fleet.places.paths import Project
 
 REFS = "refs/fleet/salvage/"
@@ -86,21 +86,6 @@ def _only_here(shop: repository.Workshop, head: str | None, paths: tuple[str, ..
         return frozenset(os.fsencode(path) for path in paths)
     done = shop.ask("ls-tree", "-r", "-z", "--name-only", "--full-tree", head)
     return frozenset(os.fsencode(path) for path in paths) - set(done.out.split(b"\0"))
-
-
-def repository_of(project: Project, place: Place) -> Repository:
-    """Where git keeps what belongs to a place. What the place itself says of that, an agent may have changed."""
-    if place.kind is PlaceKind.WORKTREE:
-        for own, where, _ in repository.linked(project.common):
-            if where == place.path:
-                return Repository(place.path, own, project.common)
-    found = git.find(place.path)
-    if found is not None and found.top == place.path and found.own == place.path / ".git":
-        if place.kind is not PlaceKind.WORKTREE:
-            return found
-    elif place.kind is PlaceKind.INPLACE and found is not None:
-        return found
-    return Repository(place.path, place.path / ".git/gone", project.common)  # there is none: every file is a new one
 
 
 def _is_staged(shop: repository.Workshop, finds: Finds) -> bool:
