@@ -45,6 +45,7 @@ max_concurrent = {at_once}
 coder = "bench"
 model = ""
 min_free_disk = 0
+agent_memory = "16MB"
 
 [coders.bench]
 argv = ["/bin/sh", {script}]
