@@ -20,6 +20,7 @@ from typing import Any
 from bench_rows import OURS, Bench, BenchError, Row, Times, in_turns, within
 from fleet import keeper
 from fleet.app.home import wake
+from fleet.core.proof import TaskKind
 from fleet.core.task import NewTask, Spec
 from fleet.core.work import Attempt, Ending, Limits, Verdict
 from fleet.evidence.ledger import Ledger
@@ -44,6 +45,7 @@ max_concurrent = {at_once}
 coder = "bench"
 model = ""
 min_free_disk = 0
+agent_memory = "16MB"
 
 [coders.bench]
 argv = ["/bin/sh", {script}]
@@ -107,9 +109,8 @@ class Crew:
 
     def add(self, title: str, *after: str) -> str:
         """Put a task in the queue without waking anybody."""
-        made = self.tracker.add(
-            NewTask(title, after=after), lambda task: specs.write(self.home, task, Spec(str(self.place)))
-        )
+        spec = Spec(str(self.place), kind=TaskKind.RESEARCH)  # its agents leave a note, and change nothing
+        made = self.tracker.add(NewTask(title, after=after), lambda task: specs.write(self.home, task, spec))
         return made.id
 
     def gates(self, count: int) -> list[str]:

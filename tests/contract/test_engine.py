@@ -88,6 +88,13 @@ def test_after_kill_9_the_step_that_was_cut_off_is_done_again_and_no_other(carri
     assert carrier.carry() == [], "and then it is over"
 
 
+def test_an_engine_that_has_found_everything_looks_for_nothing_more(carrier: Carrier) -> None:
+    carrier.die_at("run", "t1.1")
+    assert carrier.carry("t2.1") == ["t1.1"]
+    assert (carrier.steps("t1.1")[-1], carrier.steps("t2.1")) == ("over", STEPS)
+    assert carrier.said().count("rests ") == 2, "its threads for queues and for schedules have ended"
+
+
 def test_dying_again_and_again_loses_nothing(carrier: Carrier) -> None:
     carrier.die_at("run", "t1.1")
     with carrier.start(run="hangs") as process:

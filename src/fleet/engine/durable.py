@@ -75,7 +75,8 @@ class Durable:
         self._expected: set[str] | None = None  # left by an earlier process
         self._attempt = _workflow(work, self._begun)
         self._resting = False
-        self._poll(WAIT)
+        with suppress(AttributeError):  # DBOS has no public setting for its own queue; without it we are only slower
+            self._dbos._registry.get_internal_queue()._polling_interval_sec = WAIT
         _workflow_commands._SWEEP_POLLING_INTERVAL_SEC = REST  # no attempt has a deadline of DBOS's: its keeper has it
         DBOS.launch()
         _launching.clear()
@@ -97,7 +98,9 @@ class Durable:
         if not self._resting and self._expected is not None:
             still = await self._named(UNFINISHED)
             self._resting = not (self._expected & still) - self._begun
-            self._poll(REST if self._resting else WAIT)
+            if self._resting:  # nothing is ever queued or scheduled, but for what it found of an earlier process
+                for stop in self._dbos.background_thread_stop_events:
+                    stop.set()
 
     async def forget(self) -> None:
         before = (datetime.now(UTC) - KEPT).isoformat()
@@ -112,10 +115,6 @@ class Durable:
     async def _named(self, states: list[str]) -> set[str]:
         found = await _or_unavailable(DBOS.list_workflows_async(status=states, load_input=False, load_output=False))
         return {workflow.workflow_id for workflow in found}
-
-    def _poll(self, seconds: float) -> None:
-        with suppress(AttributeError):  # DBOS has no public setting for its own queue; without it we are only slower
-            self._dbos._registry.get_internal_queue()._polling_interval_sec = seconds
 
 
 def _workflow(work: Work, begun: set[str]) -> Callable[[str], Coroutine[Any, Any, None]]:

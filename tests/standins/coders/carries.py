@@ -2,7 +2,7 @@
 
 carries.py DATABASE WITNESS MISDEEDS ATTEMPT…, where the misdeeds are JSON: {"run": "hangs"} for a step that never ends,
 {"settle": ["unavailable", 2]} for one that fails so often. It ends when every attempt is over, those of an earlier
-process too.
+process too, and when the engine's threads that look for work have ended.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import json
 import logging
 import os
 import sys
+import threading
 from pathlib import Path
 
 from fleet.core import Unavailable
 from fleet.engine.base import Work
 from fleet.engine.durable import Durable
+
+POLLERS = ("queue_thread", "scheduler_loop")
 
 
 class Steps:
@@ -42,7 +45,7 @@ class Steps:
         await self._step("broke", attempt, problem)
 
     def over(self, attempt: str) -> None:
-        self._note("over", attempt)
+        self.note("over", attempt)
         self.over_now.add(attempt)
         self.changed.set()
 
@@ -50,11 +53,11 @@ class Steps:
         """What is tried again is seen in the witness as a step done twice."""
 
     def cannot_go_on(self, problem: str) -> None:
-        self._note("cannot go on", problem)
+        self.note("cannot go on", problem)
         os._exit(4)
 
     async def _step(self, name: str, attempt: str, problem: str = "") -> None:
-        self._note(name, attempt, problem)
+        self.note(name, attempt, problem)
         match self._misdeeds.get(name):
             case "hangs":
                 await asyncio.Event().wait()
@@ -62,7 +65,7 @@ class Steps:
                 self._misdeeds[name] = [kind, left - 1]
                 raise Unavailable("not now") if kind == "unavailable" else RuntimeError("a bug")
 
-    def _note(self, *words: str) -> None:
+    def note(self, *words: str) -> None:
         with self._witness.open("a") as file:
             file.write(" ".join(word for word in words if word) + "\n")
 
@@ -73,16 +76,22 @@ _promise: type[Work] = Steps
 async def main(database: str, witness: str, misdeeds: str, *attempts: str) -> None:
     steps = Steps(Path(witness), json.loads(misdeeds))
     engine = Durable(Path(database), steps, logging.StreamHandler(sys.stderr))
+    pollers = [thread for thread in threading.enumerate() if any(one in thread.name for one in POLLERS)]
     found = await engine.unfinished()
     print(json.dumps(sorted(found)), flush=True)
     for attempt in attempts:
         await engine.start(attempt)
     while not found <= steps.over_now or await engine.unfinished():
+        await engine.rest()
         steps.changed.clear()
         try:
             await asyncio.wait_for(steps.changed.wait(), 0.05)
         except TimeoutError:
             continue
+    await engine.rest()
+    for thread in pollers:
+        thread.join()
+        steps.note("rests", thread.name)
     os._exit(0)
 
 
