@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from fleet.core.life import BREAK_OFF as BREAK_OFF
 from fleet.core.life import REPEATS as REPEATS
