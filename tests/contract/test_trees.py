@@ -431,6 +431,31 @@ def test_what_an_earlier_attempt_did_to_the_place_is_part_of_the_result(repo: Pa
     assert result.uncommitted == ["new.txt"]
 
 
+@pytest.mark.parametrize("verdict", [Verdict.REFUSED, Verdict.FAILED])
+def test_in_place_the_base_stays_when_a_person_opens_a_task_again_that_stands_as_it_was_left(
+    verdict: Verdict, repo: Path
+) -> None:
+    first = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "one.txt").unlink()
+    commit(repo)
+    left = left_by(first, {}, {})
+    before = replace(first, verdict=verdict, forgiven=True, left_at=left.head, left_tree=left.tree)
+    unstarted = replace(NEW, id="t1.2", number=2, cwd=str(repo), verdict=Verdict.FAILED, forgiven=True)
+    again = replace(NEW, id="t1.3", number=3, cwd=str(repo), demands=Demands())
+    second = found_by(again, [before, unstarted])
+    assert (second.base_tree, second.began_tree) == (first.began_tree, left.tree)
+    (repo / "new.txt").write_text("x\n")
+    assert [one.rule for one in left_by(second, {}, {}).breaches] == ["deletions"], "what was refused is no base"
+
+    accepted = found_by(again, [replace(before, verdict=Verdict.ACCEPTED)])
+    assert accepted.base_tree == accepted.began_tree, "a result that was accepted is one"
+    assert found_by(again, [before]).base_tree != first.began_tree, "somebody has written there since"
+    (repo / "new.txt").unlink()
+    assert found_by(again, [before]).base_tree == first.began_tree
+    run(repo, "commit", "-q", "--allow-empty", "-m", "a person's")
+    assert found_by(again, [before]).base_tree == left.tree, "somebody has committed there since"
+
+
 def test_a_repository_that_is_gone_is_said_to_be(repo: Path) -> None:
     attempt = found_by(replace(NEW, cwd=str(repo)), [])
     (repo / ".git").rename(repo / "elsewhere")

@@ -18,6 +18,7 @@ from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.demands import demands, trusted
 from fleet.supervisor.house import House
+from fleet.supervisor.inherited import inherited
 from fleet.supervisor.limits import context_limit, overspent, spent
 from fleet.supervisor.place import Placed, Slow, furnished, settle_in
 from fleet.supervisor.result import note_before
@@ -63,6 +64,7 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     context = context_limit(told, said or context_of(coder, attempt.model), declared=said is not None)
     prepared = replace(
         began,
+        inherits=inherited(house, began, spec.cwd),
         branch=now.branch or place.branch,
         base=now.base,
         variables=variables,
