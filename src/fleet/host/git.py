@@ -53,6 +53,12 @@ def find(directory: Path) -> Repository | None:
     return None
 
 
+def bare(directory: Path) -> Repository | None:
+    """The repository that a directory is itself, without a working tree."""
+    whole = (directory / "HEAD").is_file() and (directory / "objects").is_dir() and (directory / "refs").is_dir()
+    return Repository(directory, directory, directory) if whole else None
+
+
 def head(repository: Repository) -> Head:
     """The commit and the branch that are checked out, read from files only: no git of the agent's is ever started."""
     name: str | None = "HEAD"
