@@ -17,6 +17,7 @@ from fleet.core.proof import Change, ChangeKind, CheckSpec, Demands, EntryKind, 
 from fleet.core.work import Attempt, PlaceKind, Verdict
 from fleet.evidence import checkout
 from fleet.evidence.outcome import Began, outcome
+from fleet.evidence.touched import touched
 from fleet.evidence.tree import LARGEST, NotTaken, Stand, look_into
 from fleet.host import git, repository
 from fleet.supervisor.trees import found_by, left_by
@@ -607,6 +608,48 @@ def test_a_filtered_file_that_is_not_committed_stays_out_and_is_told_and_its_byt
     assert run(repo, "cat-file", "blob", f"{result.tree}:x.dat") == "OURS", "of a merge that is not ended, our side"
     (repo / "x.dat").unlink()
     assert [one.path for one in left_by(attempt, {}, {}).changes if one.change is ChangeKind.DELETED] == ["x.dat"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_the_users_own_git_ignores_is_left_out_and_a_repository_cannot_say_what_that_is(
+    named: bool, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = tmp_path / "user"
+    (user / ".config/git").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(user))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (user / ".config/git/ignore").write_text("*.other\n" if named else "*.log\n.idea/\n")
+    (user / ".mine").write_text("*.log\n.idea/\n")
+    if named:
+        (user / ".gitconfig").write_text("[core]\n\texcludesFile = ~/.mine\n")
+    (tmp_path / "theirs").write_text("*\n")
+    run(repo, "config", "core.excludesFile", str(tmp_path / "theirs"))
+    (repo / ".git/info/exclude").write_text("!kept.log\n")
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands(scope=Scope(allow=("*.txt", "kept.log")))), [])
+    (repo / ".idea").mkdir()
+    for name in (".idea/w.xml", "debug.log", "kept.log", "new.txt"):
+        (repo / name).write_text("x\n")
+    result = left_by(attempt, {}, {})
+    assert ([one.path for one in result.changes], result.breaches) == (["kept.log", "new.txt"], [])
+    found = git.find(repo)
+    assert found is not None
+    assert {one.path for one in touched(found, attempt.began_at, ()) or ()} == {"kept.log", "new.txt"}
+
+
+def test_modes_are_as_they_were_where_the_users_git_does_not_look_at_them(repo: Path) -> None:
+    run(repo, "config", "core.fileMode", "false")
+    (repo / "one.txt").chmod(0o755)
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
+    assert attempt.began_tree == run(repo, "rev-parse", "HEAD^{tree}")
+    (repo / "one.txt").write_text("2\n")
+    (repo / "new.sh").write_text("x\n")
+    (repo / "new.sh").chmod(0o755)
+    result = left_by(attempt, {}, {})
+    assert {path: mode for path, mode in listed(repo, result.landing or "").items() if path != "sub/two.txt"} == {
+        "new.sh": "100644", "one.txt": "100644",
+    }  # fmt: skip
+    run(repo, "add", "-A")
+    assert run(repo, "write-tree") == result.tree, "as git itself would take it"
 
 
 @pytest.mark.parametrize("set_by", ["config", "attributes"])
