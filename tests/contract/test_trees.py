@@ -636,6 +636,19 @@ def test_what_the_users_own_git_ignores_is_left_out_and_a_repository_cannot_say_
     assert {one.path for one in touched(found, attempt.began_at, ()) or ()} == {"kept.log", "new.txt"}
 
 
+def test_a_large_package_that_was_renamed_and_edited_is_no_deletion(repo: Path) -> None:
+    (repo / "pkg").mkdir()
+    for n in range(1100):
+        (repo / f"pkg/m{n}.py").write_text(f"import pkg\n\nVALUE = {n}\n")
+    commit(repo)
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "pkg").rename(repo / "lib")
+    for n in range(1100):
+        (repo / f"lib/m{n}.py").write_text(f"import lib\n\nVALUE = {n}\n")
+    result = left_by(attempt, {}, {})
+    assert (result.totals["renamed"], result.totals["deleted"], result.breaches) == (1100, 0, [])
+
+
 def test_modes_are_as_they_were_where_the_users_git_does_not_look_at_them(repo: Path) -> None:
     run(repo, "config", "core.fileMode", "false")
     (repo / "one.txt").chmod(0o755)

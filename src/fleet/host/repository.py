@@ -34,6 +34,9 @@ PIECE = 1024 * 1024
 AUTOCRLF = re.compile(rb"autocrlf", re.IGNORECASE)
 NO_MODES = re.compile(rb"filemode\s*=\s*\"?(false|no|off|0)", re.IGNORECASE)
 NO = ("false", "no", "off", "0")
+# What keeps half of its lines and its name was renamed. Git finds that at once, however many files there are; for those
+# that change their names too it compares each with each, and gives up above a thousand.
+BY_NAME = {"GIT_BASENAME_FACTOR": "0"}
 QUIET = (
     "--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
     "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false", "-c", "core.quotePath=false",
@@ -176,7 +179,7 @@ class Workshop:
     def __init__(self, top: Path, at: Path, write_to: Path | None = None) -> None:
         self.top = top
         self.at = at
-        self._env = armour.environment(at)
+        self._env = armour.environment(at) | BY_NAME
         if write_to is not None:
             borrowed = (at / "objects/info/alternates").read_bytes().splitlines()
             self._env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(_listed(os.fsdecode(one)) for one in borrowed)
