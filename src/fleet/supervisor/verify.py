@@ -250,7 +250,7 @@ async def _run(
     hold = await aside(keeper.hold, directory, start)
     try:
         while await hold.changed():
-            _end(apart, attempt)
+            pass
     finally:
         hold.close()
     return hold.exit
