@@ -108,7 +108,8 @@ class Follower:
         news, self.watched.news = self.watched.news, None
         assert news is not None
         self.watched.stirred.clear()
-        news = await aside(_fitting, self.house, self.attempt, self.earlier, news)
+        if news.action is Action.NUDGE and news.life.state is not LifeState.LINGERING:
+            news = await aside(_fitting, self.house, self.attempt, self.earlier, news)
         life, was = news.life, self.attempt.life
         asks = news.action is Action.ASK
         if asks and not (self.attempt.needs_you and was is not None and was.state is life.state):
@@ -154,9 +155,7 @@ class Follower:
 
 
 def _fitting(house: House, attempt: Attempt, earlier: list[Attempt], news: News) -> News:
-    """The news, with what can be done: a person is asked about an agent that cannot be nudged, and told why."""
-    if news.action is not Action.NUDGE or news.life.state is LifeState.LINGERING:
-        return news
+    """News of an agent that is to be nudged: about one that cannot be, a person is asked, and told why."""
     try:
         resume = house.find_coder(attempt.coder, house.runtime).can.resume
     except FleetError:
