@@ -12,12 +12,12 @@ from pathlib import Path
 from fleet import keeper
 from fleet.coders.base import ASK_GRACE
 from fleet.core import FleetError, Unavailable
-from fleet.core.dispatch import Proof
+from fleet.core.dispatch import Beginning
 from fleet.core.liveness import BREAK_OFF, Action, LifeState
 from fleet.core.work import Attempt, Ending, Event, Limits
 from fleet.supervisor.aside import aside
 from fleet.supervisor.asked import waits
-from fleet.supervisor.begun import begun, hindered, proof_of
+from fleet.supervisor.begun import beginning_of, begun, hindered
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import Reached, Spent, full, nudged, overspent, spent, stuck
 from fleet.supervisor.notes import Notes
@@ -62,7 +62,7 @@ class Follower:
     async def follow(self, know: Callable[[Attempt], None], limits: Limits) -> None:
         house, clock = self.house, self.clock
         read, self.earlier = await aside(reader, house, self.attempt), await aside(house.earlier, self.attempt)
-        before, proof = spent(self.earlier), await aside(proof_of, house, self.attempt, self.earlier)
+        before, beginning = spent(self.earlier), await aside(beginning_of, house, self.attempt, self.earlier)
         overdue = Overdue(house, self.attempt, self.directory, clock() + limits.timeout)
         self.watched.called_before(self.notes.unreturned() if self.attempt.offset else (), clock())
         saved, known, over = 0.0, self.attempt, False
@@ -74,7 +74,7 @@ class Follower:
                 if news is None and clock() >= overdue.at:
                     await overdue.rouse(clock())
                 for piece in transcript.lines(last=over):
-                    await self._digest(read, piece, proof, before)
+                    await self._digest(read, piece, beginning, before)
                     know(self.attempt)
                 if news or transcript.reach != reached:
                     self.watched.hear(self.attempt, (), clock())
@@ -91,10 +91,10 @@ class Follower:
                     with suppress(Unavailable):  # figures only: they are saved again, and the transcript has them
                         await aside(house.ledger.save, self.attempt)
 
-    async def _digest(self, read: Reader, piece: list[tuple[bytes, int]], proof: Proof, before: Spent) -> None:
+    async def _digest(self, read: Reader, piece: list[tuple[bytes, int]], beginning: Beginning, before: Spent) -> None:
         """Take in some lines, and end an agent that has reached a limit with them."""
         house, was = self.house, self.attempt
-        self.attempt, events = await aside(_digest, house, was, read, piece, self.notes, proof)
+        self.attempt, events = await aside(_digest, house, was, read, piece, self.notes, beginning)
         self.watched.hear(self.attempt, events, self.clock())
         if was.dispatched is None and self.attempt.dispatched is not None:
             self.attempt = replace(self.attempt, hindrance=None, seen="")
@@ -193,7 +193,7 @@ def reader(house: House, attempt: Attempt) -> Reader:
 
 
 def _digest(
-    house: House, attempt: Attempt, read: Reader, piece: list[tuple[bytes, int]], notes: Notes, proof: Proof
+    house: House, attempt: Attempt, read: Reader, piece: list[tuple[bytes, int]], notes: Notes, beginning: Beginning
 ) -> tuple[Attempt, list[Event]]:
     """What some lines of output mean for the attempt, written down as events."""
     events = [(event, offset) for line, offset in piece if line for event in read(line)]
@@ -204,7 +204,7 @@ def _digest(
     for event, _ in events:
         heard = fold(heard, event)
     told = [event for event, _ in events]
-    heard = begun(estimated(house, heard), told, proof, house.now())
+    heard = begun(estimated(house, heard), told, beginning, house.now())
     hear(house, attempt, heard, told)
     return heard, told
 
