@@ -59,8 +59,7 @@ class Follower:
 
     async def follow(self, know: Callable[[Attempt], None], limits: Limits) -> None:
         house, clock = self.house, self.clock
-        read, earlier = await aside(reader, house, self.attempt), await aside(house.earlier, self.attempt)
-        before, proof = spent(earlier), await aside(proof_of, house, self.attempt, earlier)
+        read, before, proof = await aside(_known, house, self.attempt)
         overdue = Overdue(house, self.attempt, self.directory, clock() + limits.timeout)
         self.watched.called_before(self.notes.unreturned() if self.attempt.offset else (), clock())
         saved, known, over = 0.0, self.attempt, False
@@ -175,6 +174,12 @@ def reader(house: House, attempt: Attempt) -> Reader:
         from fleet.coders.command import text
 
         return text
+
+
+def _known(house: House, attempt: Attempt) -> tuple[Reader, Spent, Proof]:
+    """What an agent is followed by: how its lines are read, what was spent before, and what shows that it has begun."""
+    earlier = house.earlier(attempt)
+    return reader(house, attempt), spent(earlier), proof_of(house, attempt, earlier)
 
 
 def _digest(
