@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import BoundedSemaphore
 from uuid import uuid4
@@ -19,6 +19,7 @@ from fleet.batches.together import AT_ONCE, together
 from fleet.batches.wanted import Wanted, must_differ
 from fleet.coders import Job, talker_of, teller
 from fleet.coders.base import checked
+from fleet.config.demands import trusted_yaml
 from fleet.config.limits import Origin, project_limits, resolve_limits
 from fleet.config.local import noted
 from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
@@ -212,11 +213,11 @@ def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> tupl
 
 def _asked(site: Site, attempt: Attempt) -> Attempt:
     """The attempt with what is asked of its result, by the commit that its work is compared with."""
-    spec = attempt.spec or Spec(attempt.repository)
+    spec, find = attempt.spec or Spec(attempt.repository), cache(trusted_yaml)
     return replace(
         attempt,
-        demands=demands(site.house, attempt, spec, attempt.place, attempt.base),
-        local=noted(Path(spec.cwd), attempt.base),
+        demands=demands(site.house, (), spec, attempt.base, find),
+        local=noted(Path(spec.cwd), attempt.base, find),
     )
 
 

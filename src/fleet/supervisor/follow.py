@@ -61,8 +61,7 @@ class Follower:
 
     async def follow(self, know: Callable[[Attempt], None], limits: Limits) -> None:
         house, clock = self.house, self.clock
-        read, self.earlier = await aside(reader, house, self.attempt), await aside(house.earlier, self.attempt)
-        before, beginning = spent(self.earlier), await aside(beginning_of, house, self.attempt, self.earlier)
+        self.earlier, read, before, beginning = await aside(_known, house, self.attempt)
         overdue = Overdue(house, self.attempt, self.directory, clock() + limits.timeout)
         self.watched.called_before(self.notes.unreturned() if self.attempt.offset else (), clock())
         saved, known, over = 0.0, self.attempt, False
@@ -190,6 +189,12 @@ def reader(house: House, attempt: Attempt) -> Reader:
         from fleet.coders.command import text
 
         return text
+
+
+def _known(house: House, attempt: Attempt) -> tuple[list[Attempt], Reader, Spent, Beginning]:
+    """What an agent is followed by: who came before, how its lines are read, what was spent, what shows it has begun."""
+    earlier = house.earlier(attempt)
+    return earlier, reader(house, attempt), spent(earlier), beginning_of(house, attempt, earlier)
 
 
 def _digest(
