@@ -192,7 +192,7 @@ def reader(house: House, attempt: Attempt) -> Reader:
 
 
 def _known(house: House, attempt: Attempt) -> tuple[list[Attempt], Reader, Spent, Beginning]:
-    """What an agent is followed by: who came before, how its lines are read, what was spent, what shows it has begun."""
+    """What it is followed by: who came before, how its lines are read, what was spent, and what shows it has begun."""
     earlier = house.earlier(attempt)
     return earlier, reader(house, attempt), spent(earlier), beginning_of(house, attempt, earlier)
 
