@@ -46,11 +46,14 @@ class Head:
 
 def find(directory: Path) -> Repository | None:
     """The repository a directory belongs to, found by looking at files only."""
-    for top in (directory, *directory.parents):
-        own = _own(top / ".git")
+    at, below = str(directory), ""
+    while at != below:
+        marker = os.path.join(at, ".git")
+        own = _own(Path(marker)) if os.path.lexists(marker) else None
         if own is not None:
             common = _line(own / "commondir")
-            return Repository(top, own, (own / common).resolve() if common else own)
+            return Repository(Path(at), own, (own / common).resolve() if common else own)
+        at, below = os.path.dirname(at), at
     return None
 
 

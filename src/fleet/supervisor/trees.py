@@ -118,13 +118,15 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
         result = replace(result, left_out=[sayable(one.path) for one in left_out[:SHOWN]])
         if stand.tree == began.base and stand.head in (began.head, None):
             return replace(result, problem=filtered(left_out)) if left_out else result
-        names = trees.names(began.base)
-        trees.names(stand.tree)  # what was compared is what it is called: an agent can forge objects
+        asked, names = demands_of(attempt), trees.names(began.base)
+        if (
+            not asked.checks or attempt.interactive
+        ):  # else they are run in a checkout of it, where it is looked at again
+            trees.names(stand.tree)
         if keep:
             landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
             _keep(place, ground, landing, f"{LANDING}{attempt.id}")
             result = replace(result, landing=landing)
-        asked = demands_of(attempt)
         own = _own(ground, changes, asked, began.base, lambda: names)
         return _judged(result, changes, asked, own)
 

@@ -68,6 +68,8 @@ async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None])
 
     What an earlier supervisor began is found again by its number: so each is run once, unless it was cut off.
     """
+    if not demands_of(attempt).checks:
+        return []
     receipt = await aside(load_receipt, house.attempt_directory(attempt) / "receipt.json")
     done: list[Check] = []
     for run in planned(attempt, receipt):
