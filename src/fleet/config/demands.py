@@ -9,6 +9,7 @@ from fleet.config.limits import FLEET_YAML, candidates, project_file
 from fleet.core.proof import CheckSpec, Demands, ProjectDemands, TaskKind, Unverified
 from fleet.core.scope import combine
 from fleet.core.task import Spec
+from fleet.core.work import ProjectLimits
 from fleet.host import git
 
 LARGEST = 4 * 1024 * 1024
@@ -35,6 +36,14 @@ def project_demands(cwd: Path, base: str | None) -> ProjectDemands:
 
     found = trusted_yaml(cwd, base)
     return ProjectDemands() if found is None else read_demands(found.text, found.path, found.source)
+
+
+def trusted_limits(cwd: Path, base: str | None) -> ProjectLimits | None:
+    """What the fleet.yaml of a directory says about limits, by the one that is trusted."""
+    from fleet.config.fleet_yaml import read_limits
+
+    found = trusted_yaml(cwd, base)
+    return None if found is None else read_limits(found.text, found.path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from fleet import keeper, places, tracker
 from fleet.coders import context_of
-from fleet.config.limits import project_limits, resolve_limits
 from fleet.config.local import noted
 from fleet.core import FleetError, Unavailable
 from fleet.core.errors import is_passing
@@ -16,7 +15,7 @@ from fleet.core.work import Attempt, Ending
 from fleet.host import files
 from fleet.questions import remarks
 from fleet.supervisor import asked
-from fleet.supervisor.demands import demands, trusted
+from fleet.supervisor.demands import allowed, demands, trusted
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import context_limit, overspent, spent
 from fleet.supervisor.place import Placed, Slow, furnished, settle_in
@@ -49,9 +48,9 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     if task.status is Status.CLOSED:
         return replace(attempt, ending=Ending.CANCELLED, cause=task.reason or "closed before it began"), None
     coder = house.find_coder(attempt.coder, house.runtime)
-    resolved = resolve_limits(spec, project_limits(Path(spec.cwd)), house.runtime)
     placed = settle_in(house.home, attempt.task, spec)
     place, now = placed.place, places.prepare(placed.cwd)  # an earlier attempt may have committed since it was made
+    resolved = allowed(house.runtime, house.earlier(attempt), spec, place.kind, now.base)
     files.private_dir(house.artifacts(attempt.task))
     files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
     variables = _furnish(house, attempt, placed, at_leisure)
