@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import places
+from fleet.core import FleetError
 from fleet.core.work import Attempt, PlaceKind
-from fleet.host import files, git
+from fleet.host import files, git, repository
 
 # Of a repository: what says which programs git runs and where its objects are, and what is fleet's own.
 FOLDERS = ("info", "hooks", "objects/info", "refs/fleet")
@@ -94,6 +95,8 @@ def _in(trees: Iterable[Path], paths: Iterable[Path], *, below: bool = False) ->
 
 def _prepared(common: Path) -> Path:
     """The repository, with something to stand in the way of whoever would put it there."""
+    with suppress(OSError, FleetError):
+        repository.make_way(common, f"{FOLDERS[-1]}/attempts/x")
     for name in FOLDERS:
         with suppress(OSError):
             (common / name).mkdir(parents=True, exist_ok=True)
