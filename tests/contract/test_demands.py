@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from fleet.config.demands import project_demands
+from fleet.config.demands import project_demands, trusted_yaml
 from fleet.config.fleet_yaml import InvalidFleet
+from fleet.config.limits import Origin
 from fleet.config.local import Projects, noted
+from fleet.config.runtime import parse
 from fleet.core import FleetError
 from fleet.core.proof import ProjectDemands
-from fleet.core.work import Attempt
+from fleet.core.task import Spec
+from fleet.core.work import Attempt, PlaceKind
+from fleet.supervisor.demands import allowed, trusted
 
 IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
 
@@ -138,3 +142,28 @@ def test_without_a_file_that_names_models_none_is_ones_own(project: Path, text: 
     if text is not None:
         (project / "fleet.yaml").write_text(text)
     assert noted(project, commit(project)) == ()
+
+
+def test_an_agent_cannot_raise_its_own_limits(project: Path) -> None:
+    """Neither in its commit nor in the file: what the first found counts until a person opens the task again."""
+    (project / "fleet.yaml").write_text("limits: {attempts: 2, timeout: 20s, cost: none}\n")
+    base, spec = commit(project), Spec(str(project))
+    machine = parse("", project / "runtime.toml")
+
+    def limits(*earlier: Attempt, head: str = base) -> tuple[int, float]:
+        found = allowed(machine, earlier, spec, trusted(earlier, PlaceKind.INPLACE, head), trusted_yaml)
+        assert (found.limits.cost, found.origins["cost"]) == (None, Origin.PROJECT)
+        return found.limits.attempts, found.limits.timeout
+
+    (project / "fleet.yaml").write_text("limits: {attempts: 9, timeout: 10h, cost: none}\n")
+    assert limits() == (2, 20.0), "as it is committed"
+    found = allowed(machine, (), spec, base, trusted_yaml)
+    origins = {name: one.value for name, one in found.origins.items()}
+    attempt = Attempt("t1.1", "t1", 1, "c", None, str(project), "me", 0.0)
+    first = replace(attempt, base=base, spec=spec, limits=found.limits, origins=origins, started=1.0)
+    later = commit(project)
+    assert limits(first, head=later) == (2, 20.0)
+    git(project, "rm", "-q", "--cached", "fleet.yaml")
+    untracked = commit(project)
+    assert limits(replace(first, base=untracked), head=untracked) == (2, 20.0), "a file that git does not have"
+    assert limits(replace(first, forgiven=True), head=later) == (9, 36000.0)

@@ -168,6 +168,31 @@ def test_what_is_to_be_read_only_is(yard: Yard) -> None:
     assert not (tools / "x").exists()
 
 
+@fences
+def test_of_what_is_guarded_only_what_is_named_can_be_written_to(yard: Yard) -> None:
+    """The home and a place stand inside it; of what is open in it, one file and one directory are closed again."""
+    for name in (".git/hooks", "places/one", "src"):
+        (yard.root / name).mkdir(parents=True)
+    (yard.root / ".git/config").write_text("as it was")
+    (yard.root / "file").write_text("open\n")
+    fence = replace(
+        yard.fence,
+        guarded=(yard.root,),
+        writable=tuple(yard.root / name for name in (".git", "places/one", "file", "missing")),
+        read_only=tuple(yard.root / name for name in ("home", ".git/config", ".git/hooks", "missing")),
+    )
+    tried = (
+        "src/x", "x", "places/x", ".git/config", ".git/hooks/x", "home/x",
+        ".git/index", "places/one/x", "file", "home/tasks/t1/artifacts/x",
+    )  # fmt: skip
+
+    ended, said = yard.run("".join(f"(echo x >>{name}) 2>&- && echo {name}\n" for name in tried), fence)
+
+    assert ended.fenced, ended.unfenced
+    assert tuple(said.split()) == tried[-4:]
+    assert (yard.root / ".git/config").read_text() == "as it was"
+
+
 @pytest.mark.parametrize("required", [False, True])
 def test_a_fence_that_cannot_be_is_said_and_may_be_required(yard: Yard, required: bool) -> None:
     """Such as that of a task which works in the home itself."""

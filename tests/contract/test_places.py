@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from fleet import places
-from fleet.core import BadConfig, FleetError, NotFound
+from fleet.core import BadConfig, FleetError, NotFound, Unavailable
 from fleet.core.task import Spec
 from fleet.core.work import PlaceKind
 from fleet.core.workspace import Workspace
-from fleet.host.repository import remove_tree
+from fleet.evidence.tree import point
+from fleet.host.repository import do, remove_tree
 from fleet.places import Place, Project, salvage
 from fleet.places.difference import Difference
 from fleet.places.furnish import furnish
@@ -457,6 +458,92 @@ def test_nothing_that_an_agent_planted_runs(main: Path, kind: PlaceKind, tmp_pat
     salvage.restore(find(main), "x", tmp_path / "back")
     assert (tmp_path / "back/a.txt").read_text() == "changed\n"
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("address", ["ext::{evil}", "{main}"])
+def test_nothing_that_the_config_of_the_users_own_repository_names_runs(
+    main: Path, kind: PlaceKind, address: str, tmp_path: Path
+) -> None:
+    """An agent that works in place can write it. What git would fetch by itself is not fetched."""
+    evil, ran = tmp_path / "evil", tmp_path / "ran"
+    evil.write_text(f"#!/bin/sh\ntouch '{ran}'\n")
+    evil.chmod(0o755)
+    whole = git(main, "rev-parse", "HEAD")
+    lacking = commit(main, {"lacking": "lacking"})
+    (other := tmp_path / "other").mkdir()
+    git(other, "init", "-q")
+    (main / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n")
+    blob = git(main, "rev-parse", f"{lacking}:lacking")
+    place = make(main, kind, base=whole)
+    commit(place.path, {"b.txt": "b\n"})
+    (place.path / "c.txt").write_text("c\n")
+    for name in ("core.alternateRefsCommand", "core.sshCommand", "core.askPass", "core.pager", "core.editor",
+                 "credential.helper", "gpg.program", "diff.external", "uploadpack.packObjectsHook", "core.fsmonitor",
+                 "remote.o.uploadpack"):  # fmt: skip
+        git(main, "config", name, str(evil))
+    for name, value in (
+        ("log.showSignature", "true"), ("commit.gpgSign", "true"), ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "o"), ("remote.o.promisor", "true"), ("protocol.allow", "always"),
+        ("protocol.ext.allow", "always"), ("remote.o.url", address.format(evil=evil, main=main)),
+    ):  # fmt: skip
+        git(main, "config", name, value)
+    ran.unlink(missing_ok=True)
+
+    make(main, kind, branch="another", base=whole)
+    if kind is CLONE:
+        places.collect(place)
+    assert b"c.txt" in places.difference(place).text
+    places.remove(place, salvage.save(place, "x"))
+    assert salvage.show(find(main), "x").files
+    (main / f".git/objects/{blob[:2]}/{blob[2:]}").unlink()
+    with suppress(FleetError):
+        make(main, kind, branch="lacking", base=lacking)
+
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_stands_where_fleet_keeps_its_refs_is_put_out_of_the_way(main: Path, kind: PlaceKind) -> None:
+    for plant in ("file", "link", "directory"):
+        own = main / ".git/refs/fleet"
+        shutil.rmtree(own, ignore_errors=True)
+        if plant == "directory":
+            (own / "attempts/t1.1/x").mkdir(parents=True)
+        elif plant == "file":
+            own.write_text(git(main, "rev-parse", "HEAD"))
+        else:
+            own.mkdir()
+            (own / "attempts").symlink_to(main)
+        place = make(main, kind, branch=plant)
+        tip = commit(place.path, {"b.txt": "b\n"})
+        if kind is CLONE:
+            places.bring(place, tip, "refs/fleet/attempts/t1.1")
+        else:
+            point(main / ".git", "refs/fleet/attempts/t1.1", tip)
+        assert git(main, "rev-parse", "refs/fleet/attempts/t1.1") == tip
+    (main / ".git/refs").rename(main / ".git/elsewhere")
+    (main / ".git/refs").symlink_to("elsewhere")
+    with pytest.raises(FleetError, match="refs is a link, or no directory"):
+        point(main / ".git", "refs/fleet/attempts/t1.1", tip)
+
+
+def test_the_lock_of_a_killed_git_is_waited_for_and_a_branch_of_ours_does_not_wait_long(main: Path) -> None:
+    own, packed = main / ".git/refs/heads/feat/x.lock", main / ".git/packed-refs.lock"
+    own.parent.mkdir()
+    own.touch()
+    with pytest.raises(
+        Unavailable, match=r"feat/x\.lock is there: another git works in this repository, or was killed"
+    ):
+        make(main)
+    os.utime(own, (0, 0))
+    place = make(main)
+    assert not own.exists()
+    packed.touch()
+    with pytest.raises(Unavailable, match=r"packed-refs\.lock is there"):
+        do(main / ".git", "pack-refs", what="x")
+    packed.unlink()
+    assert place.path.is_dir()
 
 
 @pytest.mark.parametrize("kind", KINDS)

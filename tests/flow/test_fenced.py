@@ -35,6 +35,33 @@ try notes 'echo mine >"$FLEET_ARTIFACT_DIR/notes"'
 echo x >work.txt
 """
 
+# What a worktree's agent needs, and then what it has no business with: only the first line is to work.
+TREADS = """
+cat >/dev/null
+notes=$FLEET_ARTIFACT_DIR
+try() { name=$1; shift; if sh -c "$*" >>"$notes/said" 2>&1; then echo "$name" >>"$notes/worked"; fi; }
+G=$(git rev-parse --git-common-dir); export G
+export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+echo x >work.txt
+try stash 'git add -A && git stash && git stash pop'
+try commit 'git commit -qm work && git status'
+try branch 'git branch other && git switch -q other && git switch -q - && git branch -D other'
+try fetch 'git fetch -q "$P" main'
+try pack 'git pack-refs --all && git repack -qadn'
+try tree 'echo "checks: [\"true\"]" >"$P/fleet.yaml"'
+try new 'echo x >"$P/new"'
+try config 'git config core.pager evil'
+try config-file 'echo >>"$G/config"'
+try worktree-config 'echo >>"$P/.git/config.worktree"'
+try attributes 'echo "* filter=x" >>"$P/.git/info/attributes"'
+try hook 'echo x >"$P/.git/hooks/x"'
+try alternates 'echo / >"$P/.git/objects/info/alternates"'
+try ref 'git update-ref refs/fleet/attempts/t1.1 HEAD'
+try ref-file 'echo x >"$P/.git/refs/fleet/x"'
+try moved 'mv "$P/.git/refs" "$P/.git/refs2" || mv "$P/.git/objects" "$P/.git/o2" || mv "$P/.git" "$P/.git2"'
+try unmounted 'umount "$P/.git/config" || umount "$P"'
+"""
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Scratch]:
@@ -56,10 +83,13 @@ def tries(home: Scratch, place: Path, script: str = TRIES, **env: str) -> dict[s
 @fences
 def test_an_agent_gets_at_nothing_but_its_own(home: Scratch) -> None:
     place = home.place("p")
-    home.settle("coder=tries", "max_concurrent=1", coders={"tries": tries(home, place)})
+    project = home.place("r", git=True)
+    treads = tries(home, place, TREADS, P=str(project))
+    home.settle("coder=tries", "max_concurrent=1", coders={"tries": tries(home, place), "treads": treads})
     other = home.add("wait", cwd=home.place("q"))
     home.ok("block", other, "later")
     task = home.add("try it all", cwd=place)
+    apart = {kind: home.add(kind, "--place", kind, "--coder", "treads", cwd=project) for kind in ("worktree", "clone")}
 
     said = home.drain()
 
@@ -75,6 +105,12 @@ def test_an_agent_gets_at_nothing_but_its_own(home: Scratch) -> None:
     assert "an agent cannot change the queue" in words
     assert "from where the queue cannot be seen" in words
     assert not [one for one in said if one["event"] == "agent not fenced"]
+    worked = {kind: home.artifact(one, "worked").read_text().split() for kind, one in apart.items()}
+    assert worked["worktree"] == ["stash", "commit", "branch", "fetch", "pack"], said
+    assert worked["clone"] == [*worked["worktree"], "config", "config-file", "ref"], "what it has of its own"
+    assert sorted(one.name for one in project.iterdir()) == [".git", "README"]
+    assert [home.task(one)["state"] for one in apart.values()] == ["done", "done"]
+    assert all("work.txt" in home.ok("diff", f"fleet/{one}", cwd=project).out for one in apart.values())
 
 
 def test_without_a_fence_it_is_refused_and_recorded_all_the_same(home: Scratch) -> None:

@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fleet.config.limits import LIMITS, Origin, project_limits, resolve_limits
+from fleet.config.demands import trusted_yaml
+from fleet.config.limits import LIMITS, Origin
 from fleet.config.runtime import Runtime
 from fleet.core import FleetError
 from fleet.core.task import Spec
 from fleet.core.work import FOREVER, Attempt, Limits
+from fleet.host import git
+from fleet.supervisor.demands import allowed as next_limits
+from fleet.supervisor.demands import trusted
 from fleet.supervisor.limits import model_of, spent, untold
 
 
@@ -35,10 +39,19 @@ def allowed(
     if spec is None:
         return []
     try:
-        found = resolve_limits(spec, project_limits(Path(spec.cwd)), runtime)
+        base = trusted(history, last.place if last else None, _head(spec, last))
+        found = next_limits(runtime, history, spec, base, trusted_yaml)
     except FleetError:
         return []  # its fleet.yaml cannot be read, which the next attempt says
     return _listed(runtime, found.limits, found.origins, coder, history)
+
+
+def _head(spec: Spec, last: Attempt | None) -> str | None:
+    """The commit that the next attempt would find."""
+    if last is not None:
+        return last.base
+    repository = git.find(Path(spec.cwd).resolve())
+    return git.head(repository).commit if repository is not None else None
 
 
 def _listed(

@@ -10,6 +10,7 @@ from fleet.config.limits import FLEET_YAML, candidates, project_file
 from fleet.core.proof import CheckSpec, Demands, ProjectDemands, TaskKind, Unverified
 from fleet.core.scope import combine
 from fleet.core.task import Spec
+from fleet.core.work import ProjectLimits
 from fleet.host import git
 
 LARGEST = 4 * 1024 * 1024
@@ -62,6 +63,14 @@ def project_demands(cwd: Path, base: str | None, find: Find = trusted_yaml) -> P
 
     found = find(cwd, base)
     return ProjectDemands() if found is None else read_demands(found.text, found.path, found.source)
+
+
+def trusted_limits(cwd: Path, base: str | None, find: Find = trusted_yaml) -> ProjectLimits | None:
+    """What the fleet.yaml of a directory says about limits, by the one that is trusted."""
+    from fleet.config.fleet_yaml import read_limits
+
+    found = find(cwd, base)
+    return None if found is None else read_limits(found.text, found.path)
 
 
 def _tracked(cwd: Path, commit: str) -> str | None:

@@ -55,7 +55,11 @@ def load(path: FilePath) -> Loaded:
 
 def load_limits(path: FilePath) -> ProjectLimits | None:
     """The limits of a fleet.yaml, which may say nothing else: who only hands out tasks needs no nodes and models."""
-    alone = _alone(text_of(path), path, "limits")
+    return read_limits(text_of(path), path)
+
+
+def read_limits(text: str, path: FilePath) -> ProjectLimits | None:
+    alone = _alone(text, path, "limits")
     file = fill(TasksFile, alone) if alone.value else None
     if alone.problems:
         raise InvalidFleet(path, alone.problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -205,8 +206,13 @@ def _size(path: Path) -> int:
 
 
 def point(common: Path, ref: str, commit: str) -> None:
-    """Let a ref of a repository name a commit, without a git that reads the repository's config."""
-    inside.write(common, ref, f"{commit}\n".encode(), 0o644)
+    """Let a ref of fleet's own name a commit, without a git that reads the repository's config."""
+    try:
+        repository.make_way(common, ref)
+        inside.write(common, ref, f"{commit}\n".encode(), 0o644)
+    except NotADirectoryError as problem:
+        said = f"{ref} cannot be written in {clean(str(common))}: {problem.strerror}"
+        raise FleetError(said, hint=f"ls -la {shlex.quote(clean(str(common)))}") from None
 
 
 def read_changes(out: bytes) -> list[Change]:

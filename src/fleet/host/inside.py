@@ -47,5 +47,5 @@ def _step(fd: int, step: str) -> int:
         return os.open(step, os.O_RDONLY | os.O_DIRECTORY | NO_LINK, dir_fd=fd)
     except OSError as problem:
         if problem.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise OSError(problem.errno, f"{step} is a link, or no directory") from None
+            raise OSError(errno.ENOTDIR, f"{step} is a link, or no directory", step) from None
         raise

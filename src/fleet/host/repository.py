@@ -1,7 +1,8 @@
 """Git, told to do something: in a repository of the user's, or in a bare one of ours.
 
 What an agent could have planted in a working tree never runs: hooks are off, and an agent's tree is only ever looked
-at through a git directory of ours, with no config, no attributes and no filters but our own.
+at through a git directory of ours, with no config, no attributes and no filters but our own. Of the config of the
+user's own repository, filters are all that is run.
 """
 
 from __future__ import annotations
@@ -40,13 +41,19 @@ BY_NAME = {"GIT_BASENAME_FACTOR": "0"}
 QUIET = (
     "--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
     "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false", "-c", "core.quotePath=false",
+    "-c", "core.alternateRefsCommand=true", "-c", "log.showSignature=false",
 )  # fmt: skip
+# Nothing is ever asked of another machine, nor of a helper or program that the config names for it.
+NOBODY = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+FROM_FILES = {"GIT_ALLOW_PROTOCOL": "file"}
+FETCH = {"clone", "fetch", "submodule"}
 # Variables of git's that say how it is reached and set up; every other one would lead it to another repository.
 KEPT = re.compile(r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH|SSH.*|LFS.*|TERMINAL_PROMPT|AUTHOR.*|COMMITTER.*)\Z")
 MARKED = re.compile(rb"(?:\A|\0)([^H\0] [^\0]+)")  # what `ls-files -v` says of a path, but for "as the index has it"
 GIT_LIKE = re.compile(rb"(^|/)\.git(/|\Z)", re.IGNORECASE)  # no tree of git's may have such a path
 OURS = 2  # the stage of an index
 _locks: ContextVar[tuple[int, ...]] = ContextVar("locks", default=())
+LOCKED = re.compile(r"Unable to create '([^']+\.lock)': File exists")
 FULL = ("No space left on device", "Disk quota exceeded")
 
 
@@ -84,13 +91,14 @@ def under(lock: int) -> Iterator[None]:
 def environment() -> dict[str, str]:
     """The user's own environment, without what would lead git somewhere else."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or KEPT.match(name)}
-    return kept | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    return kept | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"} | NOBODY
 
 
 def ask(common: Path, *args: str, stdin: bytes = b"", cwd: Path | None = None) -> Ran:
     """Run git on a repository of the user's, without hooks."""
     argv = ["git", *QUIET, f"--git-dir={common}", *args]
-    return run(argv, cwd=cwd or common, env=environment(), timeout=SECONDS, stdin=stdin, keep=_locks.get())
+    env = environment() | (FROM_FILES if FETCH.intersection(args) else {})
+    return run(argv, cwd=cwd or common, env=env, timeout=SECONDS, stdin=stdin, keep=_locks.get())
 
 
 def do(common: Path, *args: str, stdin: bytes = b"", what: str) -> str:
@@ -105,7 +113,33 @@ def refused(done: Ran, what: str) -> FleetError:
     said = " ".join(done.said.split())
     if any(words in said for words in FULL):
         return Unavailable(f"{what}: there is no room left on the disk", hint="fleet clean --places")
+    if held := LOCKED.search(said):
+        return Locked(what, Path(held[1]))
     return FleetError(f"{what}: {said or f'git ended with code {done.code}'}", hint="git status")
+
+
+class Locked(Unavailable):
+    """Another git has what we want, or was killed over it."""
+
+    def __init__(self, what: str, lock: Path) -> None:
+        self.lock = lock
+        super().__init__(
+            f"{what}: {clean(str(lock))} is there: another git works in this repository, or was killed",
+            hint=f"if no git runs there: rm {shlex.quote(clean(str(lock)))}",
+        )
+
+
+def make_way(common: Path, ref: str) -> None:
+    """Remove what stands where a ref of fleet's own goes: a link or a file for a directory, a directory for the ref."""
+    steps = Path(ref).parts
+    at = common / steps[0]
+    if at.is_symlink() or steps[:2] != ("refs", "fleet"):
+        return
+    for number, step in enumerate(steps[1:], 2):
+        at /= step
+        is_last, is_directory = number == len(steps), at.is_dir() and not at.is_symlink()
+        if os.path.lexists(at) and is_directory == is_last:
+            remove_tree(at)
 
 
 def ref(common: Path, name: str) -> str | None:

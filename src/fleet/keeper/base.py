@@ -18,7 +18,9 @@ class Fence:
 
     hidden: tuple[Path, ...] = ()  # directories that are empty to it
     shown: tuple[Path, ...] = ()  # of what is in those, what is there for it all the same, to be written to
-    read_only: tuple[Path, ...] = ()  # one that is hidden too is as empty as it is, and stays so
+    guarded: tuple[Path, ...] = ()  # what it can read and not write to, whatever stands there
+    writable: tuple[Path, ...] = ()  # of what is guarded, what it can write to all the same; each after what it is in
+    read_only: tuple[Path, ...] = ()  # after all this; one that is hidden too is as empty as it is, and stays so
     network: bool = True  # without one there is a loopback of its own, and nothing else
     required: bool = False
     label: str = "fleet"  # by which those inside are found from outside; no spaces

@@ -253,7 +253,8 @@ def _spec(start: Start) -> bytes:
 
 
 def _fence(fence: Fence) -> dict[str, object]:
-    paths = {"hidden": fence.hidden, "shown": fence.shown, "read_only": fence.read_only}
+    names = ("hidden", "shown", "guarded", "writable", "read_only")
+    paths: dict[str, tuple[Path, ...]] = {name: getattr(fence, name) for name in names}
     return {name: [os.fsencode(path.absolute()) for path in some] for name, some in paths.items()} | {
         "network": fence.network,
         "required": fence.required,

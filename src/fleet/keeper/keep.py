@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     class FenceSpec(TypedDict):
         hidden: list[bytes]
         shown: list[bytes]
+        guarded: list[bytes]
+        writable: list[bytes]
         read_only: list[bytes]
         network: bool
         required: bool
@@ -813,9 +815,14 @@ def enclose(fence: FenceSpec) -> None:
             raise Unfenced("it takes namespaces, which only Linux has")
         enter(NEW_USERS | NEW_MOUNTS | (0 if fence["network"] else NEW_NETWORK))
         mount(b"none", b"/", FOLLOWS | ALL_BELOW)  # what others mount comes in; nothing of ours goes out
-        cover(fence["hidden"], fence["shown"], fence["label"])
-        for path in filter(os.path.exists, fence["read_only"]):  # what is not there needs no protection
-            protect(os.path.realpath(path))
+        there = [(os.path.normpath(path), os.path.realpath(path)) for path in fence["hidden"] if os.path.isdir(path)]
+        shown = [found for path in fence["shown"] for found in [find_below(os.path.normpath(path), there)] if found]
+        writable = [hold_open(os.path.realpath(path)) for path in filter(os.path.exists, fence["writable"])]
+        protect(fence["guarded"])  # what was opened before stays as it was
+        put_back(writable)
+        cover(there, fence["label"])
+        put_back(shown)
+        protect(fence["read_only"])
         if not fence["network"]:
             raise_loopback()
         enter(NEW_USERS)
@@ -870,14 +877,17 @@ def write_maps(pid: int, maps: dict[str, bytes]) -> NoReturn:
         os._exit(code)
 
 
-def cover(hidden: list[bytes], shown: list[bytes], label: bytes) -> None:
-    """Put an empty directory, of that name, over each that is hidden, and back into it what is shown of it."""
-    there = [(os.path.normpath(path), os.path.realpath(path)) for path in hidden if os.path.isdir(path)]
-    kept = [found for path in shown for found in [find_below(os.path.normpath(path), there)] if found]
-    for _, real in there:
+def cover(hidden: list[tuple[bytes, bytes]], label: bytes) -> None:
+    """Put an empty directory, of that name, over each that is hidden."""
+    for _, real in hidden:
         mount(label, real, NO_SUID | NO_DEVICES, b"tmpfs", EMPTY)
-    for target, fd in kept:
-        make_room(target, is_directory=os.path.isdir(b"/proc/self/fd/%d" % fd))
+
+
+def put_back(opened: list[tuple[bytes, int]]) -> None:
+    """Let what was opened stand where it stood, over all that is there by now."""
+    for target, fd in opened:
+        if not os.path.exists(target):
+            make_room(target, is_directory=os.path.isdir(b"/proc/self/fd/%d" % fd))
         mount(b"/proc/self/fd/%d" % fd, target, BIND | ALL_BELOW)
         os.close(fd)
 
@@ -893,8 +903,12 @@ def find_below(path: bytes, hidden: list[tuple[bytes, bytes]]) -> tuple[bytes, i
         if target == real:
             raise Unfenced(ascii(os.fsdecode(path)) + " is to be hidden, and to be shown")
         if is_below(target, real) and (led == target or not is_below(led, real)) and os.path.exists(led):
-            return target, os.open(led, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            return target, hold_open(led)[1]
     return None
+
+
+def hold_open(path: bytes) -> tuple[bytes, int]:
+    return path, os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def is_below(path: bytes, directory: bytes) -> bool:
@@ -908,11 +922,14 @@ def make_room(target: bytes, *, is_directory: bool) -> None:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o600))
 
 
-def protect(path: bytes) -> None:
-    """Let nobody write there; what is mounted below it is another matter."""
-    if not os.path.ismount(path):
-        mount(path, path, BIND | ALL_BELOW)
-    mount(b"none", path, REMOUNT | BIND | READ_ONLY | os.statvfs(path).f_flag & AS_THEY_WERE)
+def protect(paths: list[bytes]) -> None:
+    """Let nobody write to files and directories; what is mounted below one is another matter, and what is not there
+    needs no protection.
+    """
+    for path in map(os.path.realpath, filter(os.path.exists, paths)):
+        if not os.path.ismount(path):
+            mount(path, path, BIND | ALL_BELOW)
+        mount(b"none", path, REMOUNT | BIND | READ_ONLY | os.statvfs(path).f_flag & AS_THEY_WERE)
 
 
 def raise_loopback() -> None:

@@ -39,6 +39,7 @@ def add(project: Project, wanted: Record, path: Path) -> None:
     own = path / ".git"
     _sparse(project, own)
     start = repository.ref(project.common, f"refs/heads/{wanted.branch}") or wanted.base
+    repository.make_way(project.common, _borrowed(path))
     repository.do(project.common, "update-ref", _borrowed(path), start, what=what)
     argv = ("checkout", "--quiet", "--no-track", "-B", wanted.branch, start, "--")
     done = repository.ask(own, f"--work-tree={path}", *argv, cwd=path)
@@ -138,6 +139,8 @@ def fetch(project: Project, top: Path, wanted: dict[str, str]) -> None:
         for name, commit in refs.items():
             files.write(shop.at / name, f"{commit}\n".encode())
         spec = [f"+refs/heads/{number}:{name}" for number, name in enumerate(wanted.values())]
+        for name in wanted.values():
+            repository.make_way(project.common, name)
         for _ in range(TRIES):
             done = repository.ask(
                 project.common, "-c", "protocol.file.allow=always", "-c", "fetch.writeCommitGraph=false", "fetch",

@@ -18,11 +18,14 @@ from fleet.places.record import Record
 # git reads what it knows of all worktrees, and fails over one that another git is just writing down
 HALF_MADE = re.compile(r"fatal: .*/worktrees/[^/]+/(commondir|gitdir|HEAD)\b")
 TRIES, TRY_AGAIN = 20, 0.05
+STALE = 20.0  # seconds; no git that lives takes so long to write a branch down
 
 
 def add(project: Project, wanted: Record, path: Path) -> None:
     """Check the branch out at the path; no hook runs, and no upstream is set."""
     done = _add(project, path, wanted.branch, wanted.base)
+    if done.code and _let_go(project, wanted.branch):
+        done = _add(project, path, wanted.branch, wanted.base)
     if done.code:
         raise _explained(repository.refused(done, f"no worktree can be made at {path}"), wanted.branch)
     submodules.fill(project, path)
@@ -52,8 +55,21 @@ def _add(project: Project, path: Path, branch: str | None, commit: str, *options
     return done
 
 
+def _let_go(project: Project, branch: str) -> bool:
+    """Remove the lock of a branch that is not there, which a git left that was killed long ago; whether there was."""
+    name = f"refs/heads/{branch}"
+    lock = project.common / f"{name}.lock"
+    with suppress(OSError):
+        if repository.ref(project.common, name) is None and repository.now() - lock.lstat().st_mtime > STALE:
+            lock.unlink()
+            return True
+    return False
+
+
 def _explained(problem: FleetError, branch: str) -> FleetError:
     """A branch `a` and a branch `a/b` cannot both be, which git says in words of its own."""
+    if isinstance(problem, repository.Locked):
+        return problem
     if "cannot lock ref" in problem.message or "exists; cannot create" in problem.message:
         return FleetError(
             f"there cannot be a branch {clean(branch)}: another one has its name as a part, or is a part of it",

@@ -1,14 +1,16 @@
-"""What is asked of an attempt's result, looked up before its agent runs."""
+"""What is asked of an attempt's result, and what it may use, looked up before its agent runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from fleet.config.demands import Find, project_demands, resolve
+from fleet.config.demands import Find, project_demands, resolve, trusted_limits
+from fleet.config.limits import LIMITS, Origin, Resolved, resolve_limits
+from fleet.config.runtime import Runtime
 from fleet.core.proof import Demands
 from fleet.core.task import Spec
-from fleet.core.work import Attempt, PlaceKind
+from fleet.core.work import Attempt, PlaceKind, ProjectLimits
 from fleet.supervisor.house import House
 
 
@@ -20,6 +22,24 @@ def demands(house: House, earlier: Sequence[Attempt], spec: Spec, base: str | No
     if since and since[0].demands is not None and since[0].spec == spec:
         return since[0].demands
     return resolve(spec, project_demands(Path(spec.cwd), base, find), house.runtime.unverified)
+
+
+def allowed(runtime: Runtime, earlier: Sequence[Attempt], spec: Spec, base: str | None, find: Find) -> Resolved:
+    """What task, project and machine allow. The project's word is that which the task's first agent found: none of
+    them has written it. The machine's is the one of now.
+    """
+    since = [one for one in earlier if one.limits is not None and not one.forgiven and one.started is not None]
+    if since and since[0].spec == spec:
+        project: ProjectLimits | None = _of_project(since[0])
+    else:
+        project = trusted_limits(Path(spec.cwd), base, find)
+    return resolve_limits(spec, project, runtime)
+
+
+def _of_project(attempt: Attempt) -> ProjectLimits:
+    """What the project allowed an attempt; 0 is no limit."""
+    own = (name for name in LIMITS if attempt.origins.get(name) == Origin.PROJECT)
+    return ProjectLimits(**{name: getattr(attempt.limits, name) or 0 for name in own})
 
 
 def trusted(earlier: Sequence[Attempt], kind: PlaceKind | None, head: str | None) -> str | None:

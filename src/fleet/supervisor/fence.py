@@ -1,4 +1,6 @@
-"""What an agent is kept from: the home, but for what in it is its own; and our terminals, by which it could get out."""
+"""What an agent is kept from: the home, but for what in it is its own; our terminals, by which it could get out; and
+the user's project, where it has a place of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from fleet.config.runtime_schema import FenceMode, TrackerName
 from fleet.core.work import Attempt
 from fleet.host import files, tmux
 from fleet.questions.file import LOCK
+from fleet.supervisor.guard import check_guard, guard
 from fleet.supervisor.heard import SIGNALS
 from fleet.supervisor.house import House
 from fleet.supervisor.refused import REFUSED
@@ -36,10 +39,13 @@ def fence(house: House, attempt: Attempt, given: Mapping[str, str], marks: Mappi
         _place(home, Path(attempt.cwd)),
         *_named(given, home),
     ]
+    project = guard(attempt, house.environment, given)
     return keeper.Fence(
         hidden=(home, *_terminals()),
         shown=tuple(shown),
-        read_only=tuple(path for path in (home, home / PROGRAMS) if path.is_dir()),
+        guarded=project.guarded,
+        writable=project.writable,
+        read_only=(*(path for path in (home, home / PROGRAMS) if path.is_dir()), *project.read_only),
         required=house.runtime.fence is FenceMode.REQUIRE,
         label=keeper.label(marks),
     )
@@ -55,9 +61,12 @@ def check_fence(
         return None
     ended = keeper.Hold(house.attempt_directory(attempt)).exit
     held = ended is not None and ended.fenced is True
+    project = check_guard(attempt, house.environment, own)
     return keeper.Fence(
         hidden=(house.home, *house.also_hidden, *_terminals()),
         shown=tuple(own),
+        guarded=project.guarded,
+        writable=project.writable,
         read_only=tuple(lent),
         network=False,
         required=held or house.runtime.fence is FenceMode.REQUIRE,

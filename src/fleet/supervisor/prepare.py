@@ -10,7 +10,6 @@ from pathlib import Path
 from fleet import keeper, places, tracker
 from fleet.coders import context_of
 from fleet.config.demands import trusted_yaml
-from fleet.config.limits import project_limits, resolve_limits
 from fleet.config.local import noted
 from fleet.core import FleetError, Unavailable
 from fleet.core.errors import is_passing
@@ -19,7 +18,7 @@ from fleet.core.work import Attempt, Ending
 from fleet.host import files
 from fleet.questions import remarks
 from fleet.supervisor import asked
-from fleet.supervisor.demands import demands, trusted
+from fleet.supervisor.demands import allowed, demands, trusted
 from fleet.supervisor.house import House
 from fleet.supervisor.inherited import inherited
 from fleet.supervisor.limits import context_limit, overspent, spent
@@ -53,12 +52,13 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     if task.status is Status.CLOSED:
         return replace(attempt, ending=Ending.CANCELLED, cause=task.reason or "closed before it began"), None
     coder = house.find_coder(attempt.coder, house.runtime)
-    resolved = resolve_limits(spec, project_limits(Path(spec.cwd)), house.runtime)
     placed = settle_in(house.home, attempt.task, spec)
     place, now = placed.place, places.prepare(placed.cwd)  # an earlier attempt may have committed since it was made
+    earlier = house.earlier(attempt)
+    trust, find = trusted(earlier, place.kind, now.base), cache(trusted_yaml)
+    resolved = allowed(house.runtime, earlier, spec, trust, find)
     files.private_dir(house.artifacts(attempt.task))
     files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
-    earlier = house.earlier(attempt)
     variables = _furnish(house, attempt, earlier, placed, at_leisure=at_leisure)
     stands = replace(attempt, cwd=str(placed.cwd), place=place.kind, repository=str(place.repository or ""))
     began = note_before(house, found_by(stands, earlier))
@@ -66,7 +66,6 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     own = house.runtime.coders.get(attempt.coder)
     said = own.context_limit if own else None
     context = context_limit(told, said or context_of(coder, attempt.model), declared=said is not None)
-    trust, find = trusted(earlier, place.kind, now.base), cache(trusted_yaml)
     prepared = replace(
         began,
         inherits=inherited(house, began, spec.cwd),
