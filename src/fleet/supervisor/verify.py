@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+import shlex
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +18,7 @@ from fleet.core.proof import CheckSpec
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence import checkout
-from fleet.evidence.checks import counts, is_cut_short
+from fleet.evidence.checks import counts, is_cut_short, is_nothing_passed
 from fleet.evidence.receipt import Check, Receipt, Result, load_receipt, save
 from fleet.host import files, git, repository
 from fleet.keeper import Cause
@@ -34,6 +35,8 @@ from fleet.supervisor.trees import demands_of
 
 CHECK_OUTPUT = 16 * 1024 * 1024
 CUT_SHORT = "exit 0, and its runner did not say how many tests passed"
+NOTHING_PASSED = "exit 0, and no test passed: all that ran were skipped"
+NAMED, LONGEST = 3, 400  # files that one sentence names, and its signs
 TRIES = 3
 # What a user's own settings could make of a check is no part of it: an agent can write those files, too.
 ALONE = {"PYTHONNOUSERSITE": "1", "PIP_CONFIG_FILE": "/dev/null", "NPM_CONFIG_USERCONFIG": "/dev/null"}
@@ -133,7 +136,8 @@ async def _checked(
         seen = await _run(house, attempt, run.spec, room, directory, compiled)
         await at_leisure(partial(_remove, house, attempt, at, compiled))
         if seen is not None and not _is_cut_off(seen):
-            return await aside(_heard, said, room, seen, directory), attempt
+            heard = await aside(_heard, said, room, seen, directory)
+            return replace(heard, cause=heard.cause + _way_out(heard, result.check_files)), attempt
         await aside(_sweep, house, attempt)
     return said, attempt
 
@@ -249,11 +253,11 @@ def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check
         tail += files.read_end(directory / name, TAIL) or b""
     text = tail.decode(errors="replace")
     passed, cause = seen.cause == Cause.EXITED and seen.code == 0, seen.error or seen.cause.value
-    cut_short = passed and is_cut_short(said.command, text)
+    empty = _empty(said.command, text) if passed else ""
     return replace(
         said,
-        passed=passed and not cut_short,
-        cause=CUT_SHORT if cut_short else _exit(seen) if seen.cause == Cause.EXITED else cause,
+        passed=passed and not empty,
+        cause=empty or (_exit(seen) if seen.cause == Cause.EXITED else cause),
         code=seen.code,
         seconds=seen.wall,
         tail=text[-TAIL:],
@@ -263,6 +267,22 @@ def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check
         where=f"{said.where}{room.lent}",
         network=None if seen.fenced is None else not seen.fenced,
     )
+
+
+def _empty(command: str, output: str) -> str:
+    """Why an exit of 0 says nothing; empty when it does."""
+    if is_cut_short(command, output):
+        return CUT_SHORT
+    return NOTHING_PASSED if is_nothing_passed(output) else ""
+
+
+def _way_out(check: Check, put_back: Sequence[str]) -> str:
+    """What a check was run with as it was before, and failed; and what to do if it was to be changed."""
+    if check.passed or AS_THEY_WERE not in check.where:
+        return ""
+    more = f" and {len(put_back) - NAMED} more" if len(put_back) > NAMED else ""
+    allowed = " ".join(f"--allow-protected {shlex.quote(path)}" for path in put_back[:NAMED])
+    return clean(f" ({', '.join(put_back[:NAMED])}{more}; if the change is wanted: {allowed})", LONGEST)
 
 
 def _exit(seen: keeper.Exit) -> str:
