@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from fleet.core.proof import Change, ChangeKind
-from fleet.evidence.checks import Own, counts, is_cut_short, is_nothing_passed, own_files
+from fleet.evidence.checks import Own, counts, is_cut_short, is_nothing_passed, own_files, run_outside
 
 
 def edited(path: str, added: int = 1, removed: int = 1) -> Change:
@@ -277,6 +277,7 @@ def seen(command: str, change: Change, files: dict[str, str] | None = None, **be
         ("pytest checks/", "checks/a.sh"),
         ("python3 -m unittest discover -s checks -p 'c*.py'", "checks/a.sh"),
         ("sqlite3 db < checks/q.sql", "checks/q.sql"),
+        ("ci/run.sh mypy", "ci/run.sh"),
         ("diff out.txt expected.txt", "expected.txt"),
     ],
 )
@@ -356,6 +357,8 @@ MAKEFILE = {"Makefile": ".PHONY: clean\ntest: unit\nunit:\n\tpython3 check.py\nc
         ("make test", "clean", MAKEFILE, FREE),  # it is phony
         ("make -C sub test", "sub/test", {"sub/Makefile": "test:\n\ttrue\n"}, NOT),
         ("cd sub && make test", "sub/test", {"sub/Makefile": "test:\n\ttrue\n"}, NOT),
+        ("make", "unit.ok", {"Makefile": "test: unit.ok\nunit.ok: check.py\n\tpython3 check.py > unit.ok\n"}, NOT),
+        ("cd a && make -C b", "a/b/all", {"a/b/Makefile": "all:\n"}, NOT),
         ("make test && test -f NOTES.md", "NOTES.md", MAKEFILE, FREE),
         ("make test && grep -q x docs/new.md", "docs/new.md", MAKEFILE, FREE),
         ("make test", "json.py", MAKEFILE, NOT),
@@ -403,3 +406,20 @@ def test_what_a_check_is_lent_cannot_be_committed_instead() -> None:
 def test_lines_added_to_a_test_without_an_end_of_line_are_an_addition(old: str, text: str, found: str) -> None:
     path = "tests/test_a.py"
     assert seen("pytest", edited(path, 2, 1), {path: old}, left=lambda paths: {path: text}) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("/home/me/repo/check.sh", "/home/me/repo/check.sh"),
+        ("python3 '/home/me/repo/ci/../check.sh' -v", "/home/me/repo/ci/../check.sh"),
+        ("/home/me/repo/.venv/bin/python check.sh", None),
+        ("PYTHONPATH=/home/me/repo ./check.sh", None),
+        ("/home/me/repository/check.sh", None),
+        ("./check.sh", None),
+    ],
+)
+def test_a_check_that_names_a_file_in_a_working_tree_does_not_run_what_would_land(
+    command: str, found: str | None
+) -> None:
+    assert run_outside(command, ["/home/me/repo"], {"check.sh"}.__contains__) == found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from itertools import pairwise
@@ -53,7 +53,7 @@ SETTINGS = (
     "tsconfig*.json", "biome.json*", "vite.config.*", "babel.config.*", ".babelrc*", ".swcrc", "go.mod", "go.work",
     ".golangci.*", "Cargo.toml", "clippy.toml", ".clippy.toml", "rust-toolchain*", "build.gradle*", "settings.gradle*",
     "gradle.properties", "gradle-wrapper.*", "pom.xml", "CMakeLists.txt", "CMake*Presets.json", "*.cmake",
-    "meson.build", "BUILD.bazel", ".bazelrc", "build.sbt", "build.zig", "Package.swift", "mix.exs", "*.csproj",
+    "meson.build", "BUILD.bazel", ".bazelrc", "build.sbt", "build.zig", "Package.swift", "mix.exs", "*.csproj", "*.sln",
     "Directory.Build.*", "composer.json", "Gemfile", ".shellcheckrc", ".yamllint*", ".markdownlint*",
     ".hadolint.yaml", ".ansible-lint",
 )  # fmt: skip
@@ -209,6 +209,17 @@ def _is_cached(path: str) -> bool:
 def _is_loaded(path: str) -> bool:
     """A new file that Python may load though no test asks for it."""
     return _is_cached(path) or path == "__init__.py"
+
+
+def run_outside(command: str, tops: Iterable[str], is_file: Callable[[str], bool]) -> str | None:
+    """A file of the repository that a command names in a working tree, by its whole path: what would land is not run
+    then. What only that tree has, such as `.venv`, is another thing.
+    """
+    for top in tops:
+        for found in re.findall(rf"{re.escape(top)}/([^\s'\"`;&|()<>]+)", command):
+            if is_file(normpath(found)):
+                return f"{top}/{found}"
+    return None
 
 
 # ---- what runners print

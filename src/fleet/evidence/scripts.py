@@ -191,9 +191,9 @@ def _hear(part: Sequence[str], known: Names, led: Led) -> None:
     """Take in one simple command of a check."""
     tools = {tool_of(word) for word in part}
     led.tools |= tools
-    led.directories |= {piece for word in part for piece in _pieces(word) if piece in known.directories}
-    if tool_of(part[0]) in READERS or not LINTERS.isdisjoint(tools):
-        return
+    pieces = [piece for word in part for piece in _pieces(word)]
+    led.directories |= {normpath(join(at, one)) for at in led.directories for one in pieces} & known.directories
+    part = _without_subjects(part)
     makes = any("make" in tool for tool in tools)
     for before, word in zip(("", *part), part, strict=False):
         for piece in _pieces(word):
@@ -208,6 +208,13 @@ def _hear(part: Sequence[str], known: Names, led: Led) -> None:
             led.tests |= {(f"{one}/", "*") for one in _below(word, tools, part, known, led)}
     if makes:
         led.goals |= {word for word in part if not word.startswith("-") and "=" not in word}
+
+
+def _without_subjects(part: Sequence[str]) -> Sequence[str]:
+    """A simple command without what it merely looks at."""
+    if tool_of(part[0]) in READERS:
+        return ()
+    return part[: next((n for n, word in enumerate(part) if tool_of(word) in LINTERS), len(part))]
 
 
 def _is_own(path: str, word: str, *, makes: bool) -> bool:
@@ -235,9 +242,7 @@ def _below(word: str, tools: Collection[str], part: Sequence[str], known: Names,
 
 def _run(part: Sequence[str], known: Names) -> dict[str, bool]:
     """The file that a simple command runs by itself or by a shell; and whether no word follows."""
-    if tool_of(part[0]) in READERS or any(tool_of(word) in LINTERS for word in part):
-        return {}
-    for n, word in enumerate(part):
+    for n, word in enumerate(_without_subjects(part)):
         found = [path for piece in _pieces(word) for path in known.called(piece)[:NEAREST]]
         before = [tool_of(one) for one in part[:n]]
         if found:
@@ -335,7 +340,7 @@ def _add_goals(text: str, led: Led) -> None:
     """A target that is not phony is there as soon as a file of its name is."""
     found = [(names.split(), after.split()) for names, after in TARGETS.findall(text)]
     phony = {name for names, after in found if ".PHONY" in names for name in after}
-    led.goals |= {name for names, _ in found for name in names if not set(name) & set("$%.*")}
+    led.goals |= {name for names, _ in found for name in names if not re.search(r"^\.|[$%*]", name)}
     led.goals -= phony
 
 
@@ -371,11 +376,8 @@ def _plain(line: str) -> str:
 
 def _words(path: str, text: str, *, every: bool = False) -> Iterator[str]:
     for part in parts(text):
-        tools = {tool_of(word) for word in part}
-        yield from (name for tool in tools & READS.keys() for name in READS[tool])
-        if tool_of(part[0]) in READERS or not LINTERS.isdisjoint(tools):
-            continue
-        for piece in (piece for word in part for piece in _pieces(word)):
+        yield from (name for tool in {tool_of(word) for word in part} & READS.keys() for name in READS[tool])
+        for piece in (piece for word in _without_subjects(part) for piece in _pieces(word)):
             if every or _is_near(piece, path, sourced=part[0] in SOURCING):
                 yield piece
 

@@ -18,7 +18,7 @@ from fleet.core.proof import CheckSpec
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence import checkout
-from fleet.evidence.checks import counts, is_cut_short, is_nothing_passed
+from fleet.evidence.checks import counts, is_cut_short, is_nothing_passed, run_outside
 from fleet.evidence.receipt import Check, Receipt, Result, load_receipt, save
 from fleet.host import files, git, repository
 from fleet.keeper import Cause
@@ -174,9 +174,17 @@ def make_room(attempt: Attempt, result: Result, run: Run, at: Path, directory: P
         unended = attempt.interactive and attempt.verdict is None  # what a clone has is nowhere else yet
         objects = ground.repository.common if unended else ground.main
         checkout.check_out(objects, result.tree, at, base=result.base_tree, put_back=back)
+        _must_run_inside(run.spec.run, at, ground)
         checkout.inner(at, inner)
         lenders = checkout.lend(at, ground.top, run.spec.needs)
     return Room(at, at / inner, _lent(ground, run.spec), tuple(lenders))
+
+
+def _must_run_inside(command: str, at: Path, ground: Ground) -> None:
+    tops = {str(top) for tree in (ground.top, ground.repository.top) for top in (tree, tree.resolve())}
+    found = run_outside(command, sorted(tops), lambda path: (at / path).is_file())
+    if found is not None:
+        raise FleetError(f"it names {clean(found)}, which is not what would land: a check names files as ./FILE")
 
 
 def _where(attempt: Attempt) -> tuple[Ground, PurePosixPath]:
