@@ -655,7 +655,9 @@ def test_a_checkout_is_the_tree_and_nothing_else_with_no_link_followed(repo: Pat
     assert list(outside.iterdir()) == []
 
 
-def test_files_are_put_back_as_they_were_and_what_is_lent_replaces_nothing(repo: Path, tmp_path: Path) -> None:
+def test_files_are_put_back_as_they_were_and_what_is_lent_takes_the_place_of_what_is_there(
+    repo: Path, tmp_path: Path
+) -> None:
     base = take(repo).tree
     (repo / "one.txt").write_text("changed\n")
     (repo / "sub/two.txt").unlink()

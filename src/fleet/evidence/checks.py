@@ -245,7 +245,7 @@ COUNTING = {"pytest", "unittest", "cargo"}  # always say how it went
 LAUNCHERS = {"python", "uv", "poetry", "hatch", "pdm", "pipenv", "rye", "pixi", "coverage", *BEFORE, *COUNTING}
 THROUGH = {"tail", "tee", "cat"}  # let the last line pass
 SILENT = re.compile(r"--co\b|--collect|--no-run|--version|--help|--fixtures|no:terminal")
-DOUBTFUL = re.compile(r"\b(?:if|then|elif|else|case|while|install|add)\b|\$\(|`")
+DOUBTFUL = re.compile(r"\b(?:if|then|elif|else|case|while|(?:pip|uv|poetry|pdm) (?:install|add))\b|\$\(|`")
 TO_A_FILE, ERRORS = re.compile(r">+(?!&)"), re.compile(r"\b2>+\s*[^&\s]\S*")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -28,6 +28,7 @@ READS: dict[str, tuple[str, ...]] = {
     "scons": ("SConstruct",),
     "earthly": ("Earthfile",),
 }
+MAKES = {"make", "gmake"}
 NODES = {"npm", "npx", "pnpm", "yarn", "bun", "node", "turbo", "nx", "lerna"}
 PYTHONS = {"python", "pytest", "tox", "nox", "uv", "poetry", "hatch", "pdm", "pixi", "unittest"}
 PYTEST = ("pytest.ini", ".pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini")  # where it is told what a test is
@@ -57,6 +58,7 @@ OPERATOR = re.compile(r"[;&|()]+\Z")
 REDIRECTION = re.compile(r"[<>&|]*[<>][<>&|]*\Z")
 SH = re.compile(r"#!.*\b(ba|da|z|k)?sh\b")
 SHELL_SUFFIXES = (".sh", ".bash", ".zsh", ".ksh")
+COMPILED = (".c", ".h", ".cc", ".cpp", ".hpp", ".rs", ".java", ".kt", ".cs", ".swift")  # what is built, not run
 DEPTH, MOST, NEAREST, NESTED = 3, 40, 3, 4
 LONGEST_LINK = 4096
 SCRIPT_DIRECTORIES = {"scripts", "script", "ci", ".ci", "tools", "hack"}
@@ -194,7 +196,7 @@ def _hear(part: Sequence[str], known: Names, led: Led) -> None:
     pieces = [piece for word in part for piece in _pieces(word)]
     led.directories |= {normpath(join(at, one)) for at in led.directories for one in pieces} & known.directories
     part = _without_subjects(part)
-    makes = any("make" in tool for tool in tools)
+    makes = not MAKES.isdisjoint(tools)
     for before, word in zip(("", *part), part, strict=False):
         for piece in _pieces(word):
             led.words.add(piece)
@@ -378,7 +380,7 @@ def _words(path: str, text: str, *, every: bool = False) -> Iterator[str]:
     for part in parts(text):
         yield from (name for tool in {tool_of(word) for word in part} & READS.keys() for name in READS[tool])
         for piece in (piece for word in _without_subjects(part) for piece in _pieces(word)):
-            if every or _is_near(piece, path, sourced=part[0] in SOURCING):
+            if (every and "*" not in piece) or _is_near(piece, path, sourced=part[0] in SOURCING):
                 yield piece
 
 
@@ -386,4 +388,5 @@ def _is_near(word: str, path: str, *, sourced: bool) -> bool:
     """Whether what a script runs is likely to be of its own kind, and not the product that it looks at."""
     steps = word.split("/")[:-1]
     beside = sourced and dirname(word) in ("", dirname(path)) and HELPING.search(basename(word)) is not None
-    return beside or is_checklike(word) or not SCRIPT_DIRECTORIES.isdisjoint(steps)
+    named = is_checklike(word) and not word.endswith(COMPILED)
+    return beside or named or not SCRIPT_DIRECTORIES.isdisjoint(steps)
