@@ -20,6 +20,7 @@ import pytest
 from fleet.core import FleetError
 from fleet.core.proof import Heard
 from fleet.core.work import Attempt, Verdict
+from fleet.evidence.checks import is_cut_short, is_nothing_passed
 from fleet.evidence.receipt import Check, Process, Receipt
 from fleet.evidence.snapshot import walk
 from fleet.host import repository
@@ -85,7 +86,8 @@ def _checked(work: Bench, attempt: Attempt, receipt: Receipt, run: Run) -> Check
         return Check(run.spec.run, False, problem.message, None, None, "", where=run.where)
     done = subprocess.run(["/bin/sh", "-c", run.spec.run], cwd=room.cwd, env=ENV, capture_output=True, check=False)
     repository.remove_tree(at)
-    passed = done.returncode == 0
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    passed = done.returncode == 0 and not is_cut_short(run.spec.run, said) and not is_nothing_passed(said)
     return Check(run.spec.run, passed, f"exit {done.returncode}", done.returncode, None, "", where=run.where)
 
 
@@ -94,7 +96,7 @@ def judged_all(root: Path, templates: dict[str, Path], ways: Sequence[Way], coun
 
     def one(given: tuple[int, Way]) -> Outcome:
         number, way = given
-        kinds = ["make"] if way in pretending.WITH_MAKE else []
+        kinds = [pretending.ONLY[way]] if way in pretending.ONLY else []
         work = bench(root, number, templates, Random(f"{SEED}/{number}"), kinds)
         outcome = Outcome(way.__name__, number, work.kind.name, verified(work, way, found[work.kind.name]))
         assert not (work.at.parent / "outside/ran").exists(), f"{outcome}: something planted was run"
@@ -106,7 +108,7 @@ def judged_all(root: Path, templates: dict[str, Path], ways: Sequence[Way], coun
 
 
 def test_of_500_fabrications_none_is_accepted(tmp_path: Path, templates: dict[str, Path]) -> None:
-    ways = [*pretending.WAYS, *pretending.WITH_MAKE]
+    ways = [*pretending.WAYS, *pretending.ONLY]
     found = judged_all(tmp_path, templates, ways, FABRICATIONS)
     assert len(found) == FABRICATIONS
     accepted = [str(one) for one in found if one.judged.verdict is Verdict.ACCEPTED]
@@ -143,16 +145,18 @@ FOOLED = {
     "touches_agents_settings", "touches_a_lock_file", "touches_fleets_file", "deletes_something", "deletes_a_lot",
     "renames_what_is_protected", "leaves_its_scope", "touches_what_is_denied", "changes_too_many_files",
     "links_out_of_the_repository", "mends_it_and_the_tests_too", "plants_a_makefile", "writes_it_late",
+    "plants_what_is_to_be_made", "skips_from_the_code", "ends_the_runner_from_the_code", "plants_pythons_own",
+    "brings_its_own_programs",
 }  # fmt: skip
 
 
 def test_a_naive_verifier_accepts_what_is_refused_here(tmp_path: Path, templates: dict[str, Path]) -> None:
-    ways = [*pretending.WAYS, *pretending.WITH_MAKE]
+    ways = [*pretending.WAYS, *pretending.ONLY]
     fooled = set()
     for number, way in enumerate(way for way in ways for _ in range(3)):
         if way.__name__ in fooled or (number % 3 and way.__name__ not in FOOLED):
             continue
-        kinds = ["make"] if way in pretending.WITH_MAKE else ["shell"] if number % 3 else ["python"]
+        kinds = [pretending.ONLY.get(way, "shell" if number % 3 else "python")]
         work = bench(tmp_path, number, templates, Random(number), kinds)
         way(work)
         if work.late is not None:

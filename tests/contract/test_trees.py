@@ -736,7 +736,9 @@ def test_a_checkout_is_the_tree_and_nothing_else_with_no_link_followed(repo: Pat
     assert list(outside.iterdir()) == []
 
 
-def test_files_are_put_back_as_they_were_and_what_is_lent_replaces_nothing(repo: Path, tmp_path: Path) -> None:
+def test_files_are_put_back_as_they_were_and_what_is_lent_takes_the_place_of_what_is_there(
+    repo: Path, tmp_path: Path
+) -> None:
     base = take(repo).tree
     (repo / "one.txt").write_text("changed\n")
     (repo / "sub/two.txt").unlink()
@@ -760,8 +762,11 @@ def test_files_are_put_back_as_they_were_and_what_is_lent_replaces_nothing(repo:
     checkout.check_out(repo / ".git", take(repo).tree, tmp_path / "d", base=base, put_back=put_back)
     assert [(tmp_path / "d" / path).is_file() for path in put_back] == [True, True]
     (repo / "dangling").symlink_to("/nowhere")
-    assert checkout.lend(at, repo, ["lib", "kept", "missing", "dangling", "../x", "/etc"]) == [repo / "lib"]
-    assert ((at / "lib/x").read_text(), (at / "kept").is_symlink()) == ("x", False)
+    assert checkout.lend(at, repo, ["lib", "kept", "missing", "dangling", "../x", "/etc"]) == [
+        repo / "lib",
+        repo / "kept",
+    ]
+    assert ((at / "lib/x").read_text(), (at / "kept").is_symlink()) == ("x", True)
 
 
 def test_the_checks_own_files_are_known_by_the_tree_that_was_found(repo: Path) -> None:

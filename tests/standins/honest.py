@@ -111,6 +111,23 @@ def tests_added_to_a_file(b: Bench) -> None:
     b.perhaps_commit()
 
 
+def tests_added_to_a_file_without_an_end(b: Bench) -> None:
+    b.write(b.kind.test, b.read(b.kind.test).removesuffix("\n"))
+    b.commit("Saved by another editor")
+    b.begins_here()
+    b.write(b.kind.test, b.read(b.kind.test) + "\n")
+    tests_added_to_a_file(b)
+
+
+def names_that_mean_something_elsewhere(b: Bench) -> None:
+    b.fix()
+    (b.at / "models").mkdir()
+    (b.at / "models/net.pth").write_bytes(b.dice.randbytes(500))
+    for name in ("unittest/b.cpp", "coverage/README.md", "docs/Makefile", "src/latest.py", "contest/index.js"):
+        b.write(name)
+    b.perhaps_commit()
+
+
 def tests_changed_with_leave(b: Bench) -> None:
     b.fix()
     b.scope = Scope(protected=("tests/",))
@@ -241,6 +258,7 @@ def _mended_before(b: Bench) -> None:
 WAYS: Sequence[Way] = (
     code_fix, not_committed, half_committed, several_commits, merge_commit, on_another_branch, detached, docs_only,
     rename_only, rename_by_hand, generated_file, binary, submodule_bump, new_test_file, tests_added_to_a_file,
+    tests_added_to_a_file_without_an_end, names_that_mean_something_elsewhere,
     tests_changed_with_leave, deletion_with_leave, mode_change, link_inside, big_change, names_of_all_kinds,
     within_its_scope, lock_file_with_leave, ci_with_leave, builds_things_that_git_ignores, edits_gitignore,
     moves_the_code, reports_its_tools, amends_and_rebases, answer_to_a_question, whitespace_and_line_ends,

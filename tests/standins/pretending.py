@@ -176,13 +176,45 @@ def plants_a_runners_settings(b: Bench) -> None:
         "jest.config.js": "module.exports = {testMatch: []}\n",
         "tests/conftest.py": "def pytest_collection_modifyitems(items):\n    items.clear()\n",
     }
-    name = b.dice.choice(list(planted))
+    shadows = {"unittest.py", "unittest/__main__.py", "pytest.py"}  # which are nothing where no Python runs
+    name = b.dice.choice([name for name in planted if b.kind.name == "python" or name not in shadows])
     b.write(name, planted[name])
     b.perhaps_commit()
 
 
 def plants_a_makefile(b: Bench) -> None:
     b.write(b.one_of("GNUmakefile", "makefile"), "test:\n\t@true\n")
+    b.perhaps_commit()
+
+
+def plants_what_is_to_be_made(b: Bench) -> None:
+    """There is nothing to be done for a goal that is there."""
+    b.write("test", b.one_of("", "done\n"))
+    b.perhaps_commit()
+
+
+def skips_from_the_code(b: Bench) -> None:
+    b.swap(b.kind.code, "return a - b", "import unittest; raise unittest.SkipTest('x')")
+    b.swap("src/greet.py", "return 'hello'", "import unittest; raise unittest.SkipTest('x')")
+    b.perhaps_commit()
+
+
+def ends_the_runner_from_the_code(b: Bench) -> None:
+    b.write(b.kind.code, "import os\nos._exit(0)\n")
+    b.perhaps_commit()
+
+
+def plants_pythons_own(b: Bench) -> None:
+    name = b.one_of("json", "argparse", "signal", "difflib", "traceback")
+    b.write(b.one_of(f"{name}.py", f"{name}/__init__.py"), "import os\nos._exit(0)\n")
+    if b.dice.random() < 0.5:
+        b.fix()
+    b.perhaps_commit()
+
+
+def brings_its_own_programs(b: Bench) -> None:
+    b.fix()
+    b.write(b.one_of(".venv/bin/python", "node_modules/.bin/jest", "venv/bin/sh"), "#!/bin/sh\nexit 0\n")
     b.perhaps_commit()
 
 
@@ -592,6 +624,9 @@ WAYS: tuple[Way, ...] = (
     lets_git_ignore_the_mending, swaps_a_submodule, puts_a_pipe_there, touches_ci, touches_ci_by_another_spelling,
     touches_agents_settings, touches_a_lock_file, touches_fleets_file, deletes_something, deletes_a_lot,
     renames_what_is_protected, leaves_its_scope, touches_what_is_denied, changes_too_many_files,
-    links_out_of_the_repository, mends_it_and_the_tests_too,
+    links_out_of_the_repository, mends_it_and_the_tests_too, brings_its_own_programs,
 )  # fmt: skip
-WITH_MAKE: tuple[Way, ...] = (plants_a_makefile,)
+ONLY: dict[Way, str] = {  # where these mean something
+    plants_a_makefile: "make", plants_what_is_to_be_made: "make", skips_from_the_code: "python",
+    ends_the_runner_from_the_code: "python", plants_pythons_own: "python",
+}  # fmt: skip

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from fleet.core.proof import Change, ChangeKind
-from fleet.evidence.checks import Own, counts, is_cut_short, own_files, read_commands
+from fleet.evidence.checks import Own, counts, is_cut_short, is_nothing_passed, own_files, run_outside
 
 
 def edited(path: str, added: int = 1, removed: int = 1) -> Change:
@@ -26,38 +28,6 @@ def gone(path: str) -> Change:
 
 def moved(old: str, path: str) -> Change:
     return Change(path, 0, 0, ChangeKind.RENAMED, old_path=old, old_mode="100644", mode="100644")
-
-
-@pytest.mark.parametrize(
-    ("command", "scripts", "tools"),
-    [
-        ("./check.sh", {"check.sh"}, set()),
-        ("cd sub && ./bin/ci --all; echo $?", {"bin/ci"}, set()),
-        ("sh -eu scripts/run.sh x", {"scripts/run.sh"}, set()),
-        ("sh -c 'echo hi'", set(), set()),
-        ("CI=1 timeout 60 bash test.sh", {"test.sh"}, set()),
-        ("python3.11 -m pytest -q tests", set(), {"python", "pytest"}),
-        ("sh -e scripts/run.sh", {"scripts/run.sh"}, set()),
-        ("sh -c scripts/test", {"scripts/test"}, set()),
-        ("bash -c 'set -e; scripts/test'", {"scripts/test"}, set()),
-        ("sh -ec '. ./scripts/test'", {"scripts/test"}, set()),
-        ('$PWD/scripts/test && "$(pwd)/ci/x"', {"scripts/test", "ci/x"}, set()),
-        ("find scripts -name test -exec {} +", {"test"}, set()),
-        ("eval 'make test'", set(), {"make"}),
-        ("python check.py && python hello.py | grep -q hi", {"check.py"}, {"python"}),
-        ("make -f build/ci.mk test", {"build/ci.mk"}, {"make"}),
-        ("npm test", set(), {"npm"}),
-        ("npx jest --ci", set(), {"npx"}),
-        ("uv run pytest", set(), {"uv", "pytest"}),
-        ("grep -q fixed app.py", set(), set()),
-        ("/usr/bin/true", set(), set()),
-        ("echo 'not closed", set(), set()),
-        ("", set(), set()),
-    ],
-)
-def test_what_a_command_runs(command: str, scripts: set[str], tools: set[str]) -> None:
-    found = read_commands([command])
-    assert (set(found.scripts), set(found.tools)) == (scripts, tools)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +83,7 @@ def test_what_a_command_runs(command: str, scripts: set[str], tools: set[str]) -
     ],
 )
 def test_which_changes_could_make_a_check_pass(command: str, change: Change, forbidden: set[str]) -> None:
-    assert own_files([command], [change], lambda: ["tests/test_a.py"]).forbidden == forbidden
+    assert own_files([command], [change], ["tests/test_a.py"]).forbidden == forbidden
 
 
 @pytest.mark.parametrize(
@@ -138,7 +108,7 @@ def test_which_changes_could_make_a_check_pass(command: str, change: Change, for
 def test_with_which_files_put_back_a_check_has_to_pass_too(
     command: str, change: Change, base: list[str], back: set[str]
 ) -> None:
-    assert own_files([command], [change], lambda: base) == Own(frozenset(), frozenset(back))
+    assert own_files([command], [change], base) == Own(frozenset(), frozenset(back))
 
 
 @pytest.mark.parametrize(
@@ -179,14 +149,50 @@ def test_what_a_runner_counted(output: str, found: dict[str, int]) -> None:
         ("pytest -qq", "..                   [100%]", False),
         ("python -m unittest", "Ran 2 tests in 0.1s\n\nOK", False),
         ("cargo build", "", False),
+        ("pytest -q && echo ok", "ok", True),
+        ("pytest -q || exit 1", "", True),
+        ("set -e\npython3 -m pytest -q\necho done", "done", True),
+        ("pytest -q 2>&1 | tail -5", "", True),
+        ("pytest -q 2>/dev/null", "", True),
+        ("timeout -s KILL 60 uv run pytest", "", True),
+        ("sh -c 'pytest -q'", "", True),
+        ("pytest -q tests/add", "", True),
+        ("CI=1 pytest | tee log", "", True),
+        ("pytest -q && echo ok", "1 passed in 0.1s\nok", False),
         ("pytest >log", "", False),
-        ("pytest | tail -1", "", False),
+        ("pytest -q >/dev/null 2>&1", "", False),
+        ("python3 -m unittest 2>log", "", False),
+        ("pytest | grep -q '3 passed'", "", False),
+        ('test "$(pytest -q)"', "", False),
+        ("test -f x || pytest", "", False),
+        ("if [ -d tests ]; then pytest; fi", "", False),
+        ("pip install pytest && ./check.sh", "", False),
+        ("uv run --with pytest python3 check.py", "", False),
+        ("pytest --collect-only", "", False),
+        ("cargo test --no-run", "", False),
         ("make test", "", False),
         ("./check.sh", "", False),
     ],
 )
 def test_a_runner_that_was_ended_by_what_it_tests_says_nothing(command: str, output: str, cut_short: bool) -> None:
     assert is_cut_short(command, output) is cut_short
+
+
+@pytest.mark.parametrize(
+    ("output", "nothing"),
+    [
+        ("s\n1 skipped in 0.01s", True),
+        ("1 xfailed in 0.01s", True),
+        ("Ran 1 test in 0.000s\n\nOK (skipped=1)", True),
+        ("1 passed, 3 skipped in 0.1s", False),
+        ("20 passed in 0.1s\n3 skipped in 0.1s", False),
+        ("test result: ok. 0 passed; 0 failed; 0 ignored", False),
+        ("1 failed, 1 skipped in 0.1s\n1 passed in 1s", False),
+        ("hello", False),
+    ],
+)
+def test_a_run_in_which_every_test_was_skipped_says_nothing(output: str, nothing: bool) -> None:
+    assert is_nothing_passed(output) is nothing
 
 
 @pytest.mark.parametrize(
@@ -206,8 +212,218 @@ def test_a_runner_that_was_ended_by_what_it_tests_says_nothing(command: str, out
 def test_settings_that_came_are_left_out_of_a_second_run_and_nothing_stands_for_a_goal(
     command: str, change: Change, own: Own
 ) -> None:
-    assert own_files([command], [change], lambda: ["tests/test_a.py"]) == own
+    assert own_files([command], [change], ["tests/test_a.py"]) == own
 
 
 def test_settings_of_a_project_that_had_no_tests_are_its_own() -> None:
-    assert own_files(["pytest"], [new("pyproject.toml"), new("tests/test_a.py")], lambda: ["README.md"]) == Own()
+    assert own_files(["pytest"], [new("pyproject.toml"), new("tests/test_a.py")], ["README.md"]) == Own()
+
+
+SCRIPTS = (
+    "check.sh", "verify.sh", "check.py", "ci/run.sh", "ci/check.py", "checks/a.sh", "checks/q.sql", "sub/x",
+    "expected.txt", "check.ts",
+)  # fmt: skip
+FREE, BACK, NOT = "free", "put back", "forbidden"
+
+
+def seen(command: str, change: Change, files: dict[str, str] | None = None, **beside: object) -> str:
+    """What becomes of one change, where the base has these files."""
+    base = dict.fromkeys([*SCRIPTS, "tests/test_a.py", "calc.py"], "") | (files or {})
+
+    def read(paths: Sequence[str]) -> dict[str, str]:
+        return {path: base[path] for path in paths if path in base}
+
+    own = own_files([command], [change], base, read, **beside)  # type: ignore[arg-type]
+    return NOT if change.path in own.forbidden else BACK if change.path in own.put_back else FREE
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("bash -euo pipefail ci/run.sh", "ci/run.sh"),
+        ("bash -o pipefail -c 'ci/run.sh'", "ci/run.sh"),
+        ("sh < ci/run.sh", "ci/run.sh"),
+        ("cat ci/run.sh | sh", "ci/run.sh"),
+        ('eval "$(cat ci/run.sh)"', "ci/run.sh"),
+        ("docker run -v $PWD:/w x sh /w/ci/run.sh", "ci/run.sh"),
+        ("cd sub && ../ci/run.sh", "ci/run.sh"),
+        ("python3 -W error check.py", "check.py"),
+        ("python3 -X dev check.py", "check.py"),
+        ("python3 /home/me/repo/check.py", "check.py"),
+        ("poetry run python check.py", "check.py"),
+        ("uv run ci/check.py", "ci/check.py"),
+        ("python3 -m check", "check.py"),
+        ("python3 -m ci.check", "ci/check.py"),
+        ('test "$(python3 check.py)" = ok', "check.py"),
+        ("x=$(python3 check.py) && [ $x = 5 ]", "check.py"),
+        ("test `./check.sh` = ok", "check.sh"),
+        ("timeout -s KILL 60 ./verify.sh", "verify.sh"),
+        ("env -u FOO ./verify.sh", "verify.sh"),
+        ("setsid -w ./verify.sh", "verify.sh"),
+        ("stdbuf -oL ./verify.sh", "verify.sh"),
+        ("ionice -c3 ./verify.sh", "verify.sh"),
+        ("flock /tmp/l ./verify.sh", "verify.sh"),
+        ("xargs ./verify.sh < list", "verify.sh"),
+        ("while ! ./check.sh; do :; done", "check.sh"),
+        ("../../verify.sh", "verify.sh"),
+        ("~/repo/check.sh", "check.sh"),
+        ("node --import ./x.mjs check.ts", "check.ts"),
+        ("npx tsx check.ts", "check.ts"),
+        ("deno run -A check.ts", "check.ts"),
+        ("php -d a=b ci/check.py", "ci/check.py"),
+        ("go run ./ci/check.py", "ci/check.py"),
+        ("for t in checks/*.sh; do sh $t; done", "checks/a.sh"),
+        ("ls checks/*.sh | xargs -n1 sh", "checks/a.sh"),
+        ("run-parts checks", "checks/a.sh"),
+        ("pytest checks/", "checks/a.sh"),
+        ("python3 -m unittest discover -s checks -p 'c*.py'", "checks/a.sh"),
+        ("sqlite3 db < checks/q.sql", "checks/q.sql"),
+        ("ci/run.sh mypy", "ci/run.sh"),
+        ("diff out.txt expected.txt", "expected.txt"),
+    ],
+)
+def test_a_script_that_a_command_names_is_a_part_of_the_check_however_it_is_written(command: str, path: str) -> None:
+    assert seen(command, edited(path)) == NOT
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "files", "found"),
+    [
+        # what a shell runs, or is run without a word, may be a check or the product
+        ("sh install.sh", "install.sh", {}, BACK),
+        ("sh ./setup.sh && pytest", "setup.sh", {}, BACK),
+        ("./go", "go", {"go": "#!/usr/bin/python3\n"}, BACK),
+        ("timeout 60 ./go --fast", "go", {"go": "#!/bin/bash\n"}, BACK),
+        ("./go.sh", "build/real.sh", {"go.sh": "build/real.sh", "build/real.sh": "#!/bin/sh\n"}, BACK),
+        ("./check", "build/real", {"check": "build/real", "build/real": ""}, NOT),
+        ("sh lib/a.sh", "real/a.sh", {"lib": "real", "real/a.sh": ""}, BACK),
+        ("python3 tools/quality.py", "tools/quality.py", {}, BACK),
+        # the product
+        ("./app --selftest", "app", {"app": "#!/usr/bin/env ruby\n"}, FREE),
+        ("bin/rails test", "bin/rails", {"bin/rails": "#!/usr/bin/env ruby\n"}, FREE),
+        ("./manage.py check", "manage.py", {}, FREE),
+        ("python3 app.py --selftest", "app.py", {}, FREE),
+        ("node server.js", "server.js", {}, FREE),
+        ("python3 latest.py", "latest.py", {}, FREE),
+        ("python3 contest.py", "contest.py", {}, FREE),
+        ("node attestation.js", "attestation.js", {}, FREE),
+        ("python3 validator.py in.json", "validator.py", {}, FREE),
+        ("python3 src/spec_parser.py", "src/spec_parser.py", {}, FREE),
+        ("python3 checkout.py", "checkout.py", {}, FREE),
+        ("node server.js", "test-app/server.js", {}, FREE),
+        ("node /home/me/test-app/server.js", "server.js", {}, FREE),
+        ("shellcheck install.sh ci/run.sh", "install.sh", {}, FREE),
+        ("shellcheck install.sh ci/run.sh", "ci/run.sh", {}, FREE),
+        ("grep -q fixed docs/test.md", "docs/test.md", {}, FREE),
+        ("make check", "src/check/a.c", {"Makefile": "check:\n\ttrue\n"}, FREE),
+        ("pytest src", "src/app.py", {}, FREE),
+        # what make is told by, where it runs
+        ("make test", "docs/Makefile", {"Makefile": ""}, FREE),
+        ("make -C docs test", "docs/Makefile", {"Makefile": ""}, NOT),
+        ("cd docs && make", "docs/Makefile", {}, NOT),
+        ("make -f build/rules.mk test", "build/rules.mk", {}, NOT),
+        ("make test", "mk/x.mk", {"Makefile": "include $(TOP)/mk/x.mk\n"}, BACK),
+        ("make test", "mk/x.mk", {"Makefile": "include mk/*.mk\n"}, BACK),
+        ("just test", "just/x.just", {"justfile": 'import "just/x.just"\n'}, BACK),
+        ("npm test", "lib/t.js", {"package.json": '{"scripts":{"test":"npm run unit","unit":"node lib/t.js"}}'}, BACK),
+        ("npm run quality", "lib/t.js", {"package.json": '{"scripts":{"quality":"node lib/t.js"}}'}, BACK),
+        ("npm test", "src/a.js", {"package.json": '{"scripts":{"test":"nyc --include=src/*.js mocha"}}'}, FREE),
+        ("make test", "lint.c", {"Makefile": "test:\n\tcc lint.c -o lint && sh ci/run.sh\n"}, FREE),
+        # what pytest is told that tests are
+        ("pytest", "checks/c1.py", {"pytest.ini": "[pytest]\npython_files=c*.py\ntestpaths=checks\n"}, NOT),
+        ("pytest", "checks/c1.py", {"pytest.ini": "[pytest]\npython_files = c*.py\ntestpaths =\n  checks\n"}, NOT),
+        ("pytest", "deep/q.py", {"pyproject.toml": 'testpaths = ["deep"]\npython_files = ["q*.py"]\n'}, NOT),
+        ("pytest", "app/check_a.py", {"setup.cfg": "python_files = check_*.py\n"}, NOT),
+        ("pytest", "calc.py", {"pytest.ini": "[pytest]\npython_files=c*.py\n"}, FREE),
+        ("pytest", "src/a.py", {"pytest.ini": "[pytest]\npython_files=*.py\ntestpaths=src\n"}, FREE),
+        # settings
+        ("ruff check .", "pyproject.toml", {}, BACK),
+        ("go test ./...", "go.mod", {}, BACK),
+        ("./gradlew test", "build.gradle", {}, BACK),
+        ("invoke test", "tasks.py", {}, NOT),
+    ],
+)  # fmt: skip
+def test_what_is_the_checks_own_is_told_from_the_product(
+    command: str, path: str, files: dict[str, str], found: str
+) -> None:
+    assert seen(command, edited(path), {path: ""} | files) == found
+
+
+MAKEFILE = {"Makefile": ".PHONY: clean\ntest: unit\nunit:\n\tpython3 check.py\nclean:\n"}
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "files", "found"),
+    [
+        ("make", "test", MAKEFILE, NOT),
+        ("make test", "unit", MAKEFILE, NOT),
+        ("make test", "clean", MAKEFILE, FREE),  # it is phony
+        ("make -C sub test", "sub/test", {"sub/Makefile": "test:\n\ttrue\n"}, NOT),
+        ("cd sub && make test", "sub/test", {"sub/Makefile": "test:\n\ttrue\n"}, NOT),
+        ("make", "unit.ok", {"Makefile": "test: unit.ok\nunit.ok: check.py\n\tpython3 check.py > unit.ok\n"}, NOT),
+        ("cd a && make -C b", "a/b/all", {"a/b/Makefile": "all:\n"}, NOT),
+        ("make test && test -f NOTES.md", "NOTES.md", MAKEFILE, FREE),
+        ("make test && grep -q x docs/new.md", "docs/new.md", MAKEFILE, FREE),
+        ("python3 manage.py makemigrations app", "app", {}, FREE),
+        ("make test", "json.py", MAKEFILE, NOT),
+        ("./check.sh", "json.py", {"check.sh": "#!/bin/sh\npython3 check.py\n"}, NOT),
+        ("make test", "json.py", {"Makefile": "test:\n\tgo test\n"}, FREE),
+        ("PYTHONPATH=src python3 -m pytest", "src/json.py", {"src/a.py": ""}, NOT),
+        ("pytest", "json.cpython-311-x86_64-linux-gnu.so", {}, NOT),
+        ("pytest", "app/json.py", {}, FREE),
+        ("pytest", "models/net.pth", {}, FREE),
+        ("pytest", "lib/site-packages/a.pth", {}, NOT),
+        ("make", "unittest/b.cpp", {}, FREE),
+        ("pytest", "unittest/b.cpp", {}, FREE),
+        ("pytest", "coverage/README.md", {}, FREE),
+        ("rake test", "rakefile", {"Rakefile": ""}, NOT),
+        ("ruff check .", "ruff.toml", {}, BACK),
+        ("npx jest", "__mocks__/fs.js", {}, BACK),
+        ("tox", "tox.toml", {}, NOT),
+    ],
+)
+def test_what_came_new_is_seen_for_what_it_does(command: str, path: str, files: dict[str, str], found: str) -> None:
+    assert seen(command, new(path), files) == found
+
+
+def test_settings_of_a_linter_are_left_out_where_there_are_no_tests() -> None:
+    assert own_files(["ruff check ."], [new("ruff.toml")], ["bad.py"]) == Own(put_back=frozenset({"ruff.toml"}))
+    assert own_files(["cargo test"], [new(".cargo/config.toml")], ["src/lib.rs"]).put_back == {".cargo/config.toml"}
+
+
+def test_a_check_in_a_directory_is_told_by_what_stands_there() -> None:
+    sub = {"sub/Makefile": "test:\n\ttrue\n"}
+    assert seen("make test", edited("sub/Makefile"), sub, at="sub") == NOT
+    assert seen("make test", new("sub/test"), sub, at="sub") == NOT
+
+
+def test_what_a_check_is_lent_cannot_be_committed_instead() -> None:
+    assert seen("npm test", new("node_modules/.bin/jest"), needs=["node_modules"]) == NOT
+    assert seen("npm test", new(".venv"), needs=["./.venv/"]) == NOT
+    assert seen("npm test", new("node_modules2/a"), needs=["node_modules"]) == FREE
+
+
+@pytest.mark.parametrize(
+    ("old", "text", "found"),
+    [("a\nb", "a\nb\nc\n", BACK), ("a\nb", "a\nc\n", NOT), ("a\nb\n", "a\nc\nb\n", NOT), ("a\nb", "a\nb, c\n", NOT)],
+)
+def test_lines_added_to_a_test_without_an_end_of_line_are_an_addition(old: str, text: str, found: str) -> None:
+    path = "tests/test_a.py"
+    assert seen("pytest", edited(path, 2, 1), {path: old}, left=lambda paths: {path: text}) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("/home/me/repo/check.sh", "/home/me/repo/check.sh"),
+        ("python3 '/home/me/repo/ci/../check.sh' -v", "/home/me/repo/ci/../check.sh"),
+        ("/home/me/repo/.venv/bin/python check.sh", None),
+        ("PYTHONPATH=/home/me/repo ./check.sh", None),
+        ("/home/me/repository/check.sh", None),
+        ("./check.sh", None),
+    ],
+)
+def test_a_check_that_names_a_file_in_a_working_tree_does_not_run_what_would_land(
+    command: str, found: str | None
+) -> None:
+    assert run_outside(command, ["/home/me/repo"], {"check.sh"}.__contains__) == found

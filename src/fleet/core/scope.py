@@ -34,6 +34,7 @@ PROTECTED = {
         "stack.yaml.lock", "shard.lock",
     ),
     "a file of fleet": ("fleet.yaml",),
+    "what is installed, and not written": ("node_modules/", ".venv/", "venv/", "site-packages/"),
     "a file that tells git what to do": (".gitattributes", ".gitmodules", ".gitconfig", ".lfsconfig"),
 }  # fmt: skip
 

@@ -92,7 +92,9 @@ def inner(at: Path, relative: PurePosixPath) -> Path:
 
 
 def lend(at: Path, project: Path, paths: Sequence[str]) -> list[Path]:
-    """Let the checkout have what git ignores, from a working tree outside; what was lent. Nothing is replaced by it."""
+    """Let the checkout have what git ignores, from a working tree outside; what was lent. It takes the place of what
+    stands there: who could commit that could otherwise bring a program of its own.
+    """
     lent = []
     for path in paths:
         steps = PurePosixPath(path).parts
@@ -100,9 +102,9 @@ def lend(at: Path, project: Path, paths: Sequence[str]) -> list[Path]:
         if not steps or ".." in steps or PurePosixPath(path).is_absolute() or not source.exists():
             continue
         inner(at, PurePosixPath(*steps[:-1]))
-        if not os.path.lexists(target):
-            target.symlink_to(source)
-            lent.append(source)
+        repository.remove_tree(target)
+        target.symlink_to(source)
+        lent.append(source)
     return lent
 
 

@@ -1,19 +1,35 @@
-"""What a check is made of, and what its runner counted: purely, from commands, paths and output."""
+"""Which changes are of the checks' own files, and what a runner counted: purely, from commands, paths and output."""
 
 from __future__ import annotations
 
 import re
-import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from itertools import pairwise
-from posixpath import basename, dirname, normpath
+from posixpath import basename, dirname, normpath, splitext
 
 from fleet.core.proof import Change, ChangeKind
+from fleet.evidence.scripts import (
+    BEFORE,
+    LINTERS,
+    PYTHONS,
+    READS,
+    SHELL_SUFFIXES,
+    Led,
+    Texts,
+    ends,
+    is_checklike,
+    led_to,
+    no_texts,
+    parts,
+    tool_of,
+)  # fmt: skip
 
-DIRECTORIES = {"tests", "test", "__tests__", "spec", "specs", "testdata", "e2e", "__snapshots__"}
+DIRECTORIES = {
+    "tests", "test", "__tests__", "spec", "specs", "testdata", "e2e", "__snapshots__", "__mocks__", "golden",
+}  # fmt: skip
 TESTS = (
     "test_*.py", "*_test.py", "tests.py", "*_test.go", "*.test.*", "*.spec.*", "*_spec.rb", "*_test.rb", "test_*.rb",
     "*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.cs", "*Test.php", "*_test.c*", "*_test.exs",
@@ -21,65 +37,36 @@ TESTS = (
 )  # fmt: skip
 # What makes a runner do something else: one that was not there before is as good as a check that was changed.
 RUNNERS = (
-    "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "noxfile.py",
-    "sitecustomize.py", "usercustomize.py", "*.pth", ".coveragerc", "jest.config.*", "jest.setup.*", "vitest.config.*",
+    "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "tox.toml", "noxfile.py",
+    "sitecustomize.py", "usercustomize.py", ".coveragerc", "jest.config.*", "jest.setup.*", "vitest.config.*",
     "vitest.workspace.*", ".mocharc*", "karma.conf.*", "ava.config.*", "playwright.config.*", "cypress.config.*",
-    "phpunit.xml*", ".rspec", "nextest.toml", ".npmrc", ".yarnrc*", ".pnpmfile.cjs", "bunfig.toml",
+    "phpunit*.xml*", ".rspec*", ".proverc", ".busted", "nextest.toml", ".npmrc", ".yarnrc*", ".pnpmfile.cjs",
+    ".pnp.*", "bunfig.toml", "CTestConfig.cmake",
 )  # fmt: skip
 # Settings of linters, compilers and runners, which may change for good reasons: a check has to pass without that, too.
+# What a check does not read does no harm here.
 SETTINGS = (
-    "ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini", ".flake8", "pylintrc", ".pylintrc", "eslint.config.*",
-    ".eslintrc*", ".eslintignore", "tsconfig*.json", "biome.json*", ".golangci.*", "clippy.toml", ".clippy.toml",
-    "vite.config.*", "babel.config.*", ".babelrc*", "settings.gradle*", "go.work", "mix.exs",
+    "pyproject.toml", "setup.cfg", "hatch.toml", "pixi.toml", "mise.toml", ".mise.toml", "ruff.toml", ".ruff.toml",
+    "mypy.ini", ".mypy.ini", ".flake8", "pylintrc", ".pylintrc", "pyrightconfig.json", ".bandit", "package.json",
+    "pnpm-workspace.yaml", "turbo.json", "nx.json", "lerna.json", "deno.json*", "eslint.config.*", ".eslintrc*",
+    ".eslintignore", ".prettierrc*", ".prettierignore", "prettier.config.*", ".stylelintrc*", ".stylelintignore",
+    "tsconfig*.json", "biome.json*", "vite.config.*", "babel.config.*", ".babelrc*", ".swcrc", "go.mod", "go.work",
+    ".golangci.*", "Cargo.toml", "clippy.toml", ".clippy.toml", "rust-toolchain*", "build.gradle*", "settings.gradle*",
+    "gradle.properties", "gradle-wrapper.*", "pom.xml", "CMakeLists.txt", "CMake*Presets.json", "*.cmake",
+    "meson.build", "BUILD.bazel", ".bazelrc", "build.sbt", "build.zig", "Package.swift", "mix.exs", "*.csproj", "*.sln",
+    "Directory.Build.*", "composer.json", "Gemfile", ".shellcheckrc", ".yamllint*", ".markdownlint*",
+    ".hadolint.yaml", ".ansible-lint",
 )  # fmt: skip
-HIDDEN_SETTINGS = (".cargo/config.toml", ".cargo/config", ".mvn/maven.config", ".mvn/jvm.config")
+HIDDEN_SETTINGS = (
+    ".cargo/config.toml", ".cargo/config", ".mvn/maven.config", ".mvn/jvm.config", ".mvn/extensions.xml",
+    ".mvn/wrapper/maven-wrapper.properties",
+)  # fmt: skip
 A_TEST, A_RUNNER, A_SETTING = (re.compile("|".join(map(translate, found))) for found in (TESTS, RUNNERS, SETTINGS))
 SHADOWS = {"pytest", "_pytest", "pluggy", "unittest", "nose2", "coverage", "hypothesis"}  # modules, found here first
-# What a program reads to know what it is to do; those after the bar may change for many good reasons.
-READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "make": (("Makefile", "makefile", "GNUmakefile"), ()),
-    "gmake": (("Makefile", "makefile", "GNUmakefile"), ()),
-    "just": (("justfile", "Justfile", ".justfile"), ()),
-    "task": (("Taskfile.yml", "Taskfile.yaml"), ()),
-    "npm": ((), ("package.json",)),
-    "npx": ((), ("package.json",)),
-    "pnpm": ((), ("package.json",)),
-    "yarn": ((), ("package.json",)),
-    "bun": ((), ("package.json",)),
-    "node": ((), ("package.json",)),
-    "deno": ((), ("deno.json", "deno.jsonc")),
-    "pytest": ((), ("pyproject.toml", "setup.cfg")),
-    "tox": (("tox.ini",), ("pyproject.toml", "setup.cfg")),
-    "nox": (("noxfile.py",), ()),
-    "python": ((), ("pyproject.toml", "setup.cfg")),
-    "uv": ((), ("pyproject.toml", "setup.cfg")),
-    "poetry": ((), ("pyproject.toml", "setup.cfg")),
-    "hatch": ((), ("pyproject.toml", "setup.cfg")),
-    "cargo": ((), ("Cargo.toml",)),
-    "rake": (("Rakefile",), ()),
-    "gradle": ((), ("build.gradle", "build.gradle.kts")),
-    "mvn": ((), ("pom.xml",)),
-    "ctest": ((), ("CMakeLists.txt",)),
-    "bats": ((), ()),
-}
-PYTHONS = {"python", "pytest", "tox", "nox", "uv", "poetry", "hatch"}
-SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "source", "."}
-INTERPRETERS = {"python", "node", "ruby", "perl", "php", "deno", "bun", "lua", "Rscript", "tsx", "ts-node"}
-BEFORE = {"env", "exec", "time", "timeout", "nice", "xvfb-run", "command", "!", "if", "then", "do", "else", "{", "("}
-CHECKLIKE = re.compile(r"check|test|verif|spec|valid|lint|assert|(^|[_./-])(ci|qa)([_./-]|$)", re.IGNORECASE)
-NUMBER = re.compile(r"\.?\d[\d.]*[smhd]?\Z")
-CODE = re.compile(r"-\w*c\Z")
-HERE = re.compile(r"""\$\(pwd\)|`pwd`|\$\{?PWD\}?|\$\(dirname\s+"?\$\{?(?:0|BASH_SOURCE(?:\[0\])?)\}?"?\)""")
-OPERATOR = re.compile(r"[;&|()]+\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """What check commands are made of, as far as their words tell."""
-
-    scripts: frozenset[str] = frozenset()  # that they run
-    tools: frozenset[str] = frozenset()  # that they run, and that read files of their own
-    words: frozenset[str] = frozenset()  # everything that may be a path
+MODULES = ("{}.py", "{}/__init__.py", "{}/__main__.py")
+LOADED = (".so", ".pyd")
+ON_SOURCES = LINTERS | {"cargo", "go", "javac", "gcc", "cc"}  # look at sources, or find tests among them
+SCRIPTS = (*SHELL_SUFFIXES, ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".go", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,97 +78,123 @@ class Own:
 
 
 def own_files(
-    commands: Iterable[str], changes: Sequence[Change], base: Callable[[], Iterable[str]], led: Collection[str] = ()
+    commands: Iterable[str],
+    changes: Sequence[Change],
+    base: Iterable[str],
+    read: Texts = no_texts,
+    left: Texts = no_texts,
+    *,
+    needs: Collection[str] = (),
+    at: str = "",
 ) -> Own:
     """What was done to the checks' own files. New tests, and lines added to one, are fine; but then the checks have to
-    pass without them too, where there are tests without them. `base` tells the paths that were there before, when that
-    has to be known; `led` is what the checks' scripts lead to.
+    pass without them too, where there are tests without them. `base` are the paths that were there before, `read` tells
+    what those said and `left` what they say now; `needs` are lent to the checks, which run in the directory `at`.
     """
-    named = read_commands(commands)
-    fresh = {one.path for one in changes if one.change is ChangeKind.ADDED and is_test(one.path)}
-    settings = {one.path for one in changes if one.change is ChangeKind.ADDED and _is_settings(one.path, named)}
-    has_tests = bool(fresh or settings) and any(is_test(path) for path in base())
+    known = {*base, *(one.old_path or one.path for one in changes if one.change is not ChangeKind.ADDED)}
+    led = led_to(commands, known, read, at=at)
+    has_tests = any(_is_test(path, led) for path in known)
     forbidden, back = set(), set()
     for one in changes:
-        ends = [path for path in (one.old_path, one.path) if path is not None]
-        if any(_is_forbidden(path, one, named) for path in ends):
-            forbidden.update(ends)
+        ways = [path for path in (one.old_path, one.path) if path is not None]
+        lent = any(_is_below(path, {f"{normpath(need)}/" for need in needs}) for path in ways)
+        if lent or any(_is_forbidden(path, one, led, read, left) for path in ways):
+            forbidden.update(ways)
         elif one.change is ChangeKind.ADDED:
-            test = has_tests and one.path in fresh | settings and not _is_word(one.path, named)
-            if test or _is_loaded(one.path) or _is_led(one.path, led):
+            if _is_left_out(one.path, led, has_tests=has_tests):
                 back.add(one.path)
-        elif any(_is_own(path, named) or _may_change(path, named, led) for path in ends):
-            back.update(ends)
+        elif any(_is_own(path, led) or _may_change(path, led) for path in ways):
+            back.update(ways)
     return Own(frozenset(forbidden), frozenset(back))
 
 
-def _is_forbidden(path: str, change: Change, named: Named) -> bool:
+def _is_forbidden(path: str, change: Change, led: Led, read: Texts, left: Texts) -> bool:
     if change.change is ChangeKind.ADDED:
-        script = path_ends(path, named.scripts) and bool(CHECKLIKE.search(basename(path)))
-        module = _is_shadow(path) or _is_standard(path, named) or _is_compiled(path)
-        first = _is_read_first(path, named) or _is_goal(path, named)
-        return script or module or first or _is_runner(path)
+        module = _is_shadow(path, led) or _is_compiled(path)
+        first = _is_read_first(path, led) or path in led.goals
+        return _is_awaited(path, led) or module or first or _is_runner(path)
     compiled = _is_compiled(path) and change.change is not ChangeKind.DELETED
-    return compiled or (_is_own(path, named) and not _is_addition(change))
+    return compiled or (_is_own(path, led) and not _is_addition(change, read, left))
 
 
-def _is_addition(change: Change) -> bool:
-    """Whether nothing was taken away: lines were added to a file that is what it was."""
-    same = change.change is ChangeKind.MODIFIED and change.old_mode == change.mode
-    return same and change.removed == 0 and change.added is not None
+def _is_addition(change: Change, read: Texts, left: Texts) -> bool:
+    """Whether nothing was taken away: lines were added to a file that is what it was. A last line that had no end is
+    taken away and added, to git.
+    """
+    if change.change is not ChangeKind.MODIFIED or change.old_mode != change.mode or change.added is None:
+        return False
+    if change.removed == 1:
+        old, new = (texts([change.path]).get(change.path, "") for texts in (read, left))
+        return old != "" and not old.endswith("\n") and new.startswith(f"{old}\n")
+    return change.removed == 0
 
 
-def _is_own(path: str, named: Named) -> bool:
+def _is_left_out(path: str, led: Led, *, has_tests: bool) -> bool:
+    """Whether a check has to pass without a new file."""
+    test = has_tests and _is_test(path, led) and not any(ends(path, word) for word in led.words)
+    settings = _is_settings(path) and (has_tests or not ON_SOURCES.isdisjoint(led.tools))
+    return test or settings or _is_loaded(path) or _is_below(path, led.back)
+
+
+def _is_own(path: str, led: Led) -> bool:
     """Whether a path that was there before is a part of the checks."""
-    read = any(basename(path) in READS[tool][0] for tool in named.tools)
-    return is_test(path) or _is_runner(path) or path_ends(path, named.scripts) or read
+    return path in led.own or _is_test(path, led) or _is_runner(path) or _is_below(path, led.own)
 
 
-def _may_change(path: str, named: Named, led: Collection[str]) -> bool:
+def _may_change(path: str, led: Led) -> bool:
     """Whether a path that was there before may be changed, and a check has to pass without that."""
-    return _is_settings(path, named) or _is_cached(path) or _is_led(path, led)
+    return _is_settings(path) or _is_cached(path) or path in led.back or _is_below(path, led.back)
 
 
-def _is_led(path: str, led: Collection[str]) -> bool:
-    return path in led or any(one.endswith("/") and path.startswith(one) for one in led)
+def _is_below(path: str, directories: Iterable[str]) -> bool:
+    return any(one.endswith("/") and f"{path}/".startswith(one) for one in directories)
 
 
-def _is_settings(path: str, named: Named) -> bool:
-    read = any(basename(path) in READS[tool][1] for tool in named.tools)
-    return read or A_SETTING.match(basename(path)) is not None or path_ends(path, HIDDEN_SETTINGS)
+def _is_settings(path: str) -> bool:
+    return A_SETTING.match(basename(path)) is not None or any(ends(path, one) for one in HIDDEN_SETTINGS)
 
 
-def _is_goal(path: str, named: Named) -> bool:
-    """A file of the name of what make is to make: then there is nothing to do for it."""
-    return any("make" in tool for tool in named.tools) and path in named.words
+def _is_awaited(path: str, led: Led) -> bool:
+    """A script that a check runs, and that was not there: whoever writes it decides."""
+    is_script = any(ends(path, word) for word in led.scripts) and splitext(path)[1] in SCRIPTS
+    return is_script and is_checklike(basename(path)) and not _is_test(path, led)
 
 
-def _is_read_first(path: str, named: Named) -> bool:
+def _is_read_first(path: str, led: Led) -> bool:
     """A second Makefile is read instead of the first."""
-    return any(basename(path) in READS[tool][0][1:] for tool in named.tools if "make" in tool)
+    return any(basename(path) in READS[tool][1:] for tool in led.tools & READS.keys())
 
 
-def is_test(path: str) -> bool:
-    """Whether a path is a test by its name, or lies among tests."""
+def _is_test(path: str, led: Led) -> bool:
+    """Whether a path is a test by its name, lies among tests, or is one to the checks."""
     steps = path.split("/")
-    return not DIRECTORIES.isdisjoint(steps[:-1]) or A_TEST.match(steps[-1]) is not None
+    if not DIRECTORIES.isdisjoint(steps[:-1]) or A_TEST.match(steps[-1]) is not None:
+        return True
+    return any(path.startswith(at) and fnmatchcase(steps[-1], name) for at, name in led.tests)
 
 
 def _is_runner(path: str) -> bool:
-    return A_RUNNER.match(basename(path)) is not None
+    hook = path.endswith(".pth") and "-packages/" in path
+    return hook or A_RUNNER.match(basename(path)) is not None
 
 
-def _is_shadow(path: str) -> bool:
-    """A module of this name here is imported instead of the runner's."""
-    return path.split("/")[0].removesuffix(".py") in SHADOWS
+def _is_shadow(path: str, led: Led) -> bool:
+    """A module here is imported instead of the runner's, or of one of Python's own: from the top, from a directory that
+    a check names, or from beside its script.
+    """
+    if PYTHONS.isdisjoint(led.tools):
+        return False
+    at = next((one for one in sorted(_imported(led), key=len, reverse=True) if f"{path}/".startswith(one)), "")
+    inside = path[len(at) :]
+    name = inside.split("/")[0].partition(".")[0]
+    module = inside in [form.format(name) for form in MODULES] or (inside.endswith(LOADED) and "/" not in inside)
+    return module and (name in SHADOWS or (name in sys.stdlib_module_names and "__main__" not in inside))
 
 
-def _is_standard(path: str, named: Named) -> bool:
-    """A new module here is imported instead of one of Python's own: from the top, or from beside a check's script."""
-    module = path.removesuffix(".py").removesuffix("/__init__")
-    beside = {"", *(dirname(script) for script in named.scripts)}
-    is_new = path.endswith(".py") and basename(module) in sys.stdlib_module_names and dirname(module) in beside
-    return is_new and not PYTHONS.isdisjoint(named.tools)
+def _imported(led: Led) -> set[str]:
+    scripts = {*led.own, *filter(is_checklike, led.scripts)}
+    found = {*led.directories, *map(dirname, scripts)}
+    return {f"{one}/" for one in found if one}
 
 
 def _is_compiled(path: str) -> bool:
@@ -198,100 +211,15 @@ def _is_loaded(path: str) -> bool:
     return _is_cached(path) or path == "__init__.py"
 
 
-def path_ends(path: str, words: Iterable[str]) -> bool:
-    """Whether a path is one of these words, seen from its own directory or from one above."""
-    return any(path == word or path.endswith(f"/{word}") for word in words)
-
-
-def _is_word(path: str, named: Named) -> bool:
-    return path_ends(path, named.words)
-
-
-def read_commands(commands: Iterable[str]) -> Named:
-    """The scripts and the tools that shell commands run, by their first words."""
-    scripts: set[str] = set()
-    tools: set[str] = set()
-    words: set[str] = set()
-    for command in commands:
-        for simple in simple_commands(command):
-            program, *rest = simple
-            tool = tool_of(program)
-            tools |= {name for name in (tool, module_of(tool, rest)) if name in READS}
-            scripts |= {path_of(word) for word in scripts_of(program, tool, rest)}
-            words |= {path_of(word) for word in rest if not word.startswith("-")}
-    return Named(frozenset(scripts), frozenset(tools), frozenset(words - {"."}))
-
-
-def simple_commands(command: str) -> Iterator[list[str]]:
-    """Each simple command in a line of a shell, without what stands before its program."""
-    for line in HERE.sub(".", command.replace("\\\n", " ")).splitlines():
-        for part in _parts(line):
-            while part and (part[0] in BEFORE or "=" in part[0] or NUMBER.match(part[0]) or part[0].startswith("-")):
-                part = part[1:]
-            if part:
-                yield part
-                yield from simple_commands(_code(part))
-
-
-def _code(part: Sequence[str]) -> str:
-    """What `sh -c` or `eval` run."""
-    if part[0] == "eval":
-        return " ".join(part[1:])
-    is_shell = tool_of(part[0]) in SHELLS
-    return next((word for flag, word in pairwise(part) if is_shell and CODE.match(flag)), "")
-
-
-def _parts(line: str) -> list[list[str]]:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    try:
-        words = list(lexer)
-    except ValueError:  # a quote that is not closed on this line
-        words = re.split(r"[\s;&|()'\"]+", line)
-    parts: list[list[str]] = [[]]
-    for word in words:
-        if OPERATOR.match(word):
-            parts.append([])
-        elif word:
-            parts[-1].append(word)
-    return parts
-
-
-def tool_of(program: str) -> str:
-    """The name of a program without its directory and its version."""
-    return re.sub(r"[\d.]+\Z", "", basename(program)) or program
-
-
-def module_of(tool: str, rest: Sequence[str]) -> str:
-    """What `python -m`, `npx` or `uv run` run."""
-    if tool == "python" and "-m" in rest[:-1]:
-        return rest[rest.index("-m") + 1]
-    words = [word for word in rest if not word.startswith("-") and word != "run"]
-    return tool_of(words[0]) if words and tool in ("npx", "uv", "poetry", "hatch", "pnpm", "yarn", "bun") else ""
-
-
-def scripts_of(program: str, tool: str, rest: Sequence[str], *, every: bool = False) -> Iterator[str]:
-    """The files that a simple command runs. What an interpreter runs is more often the product than its check."""
-    if "/" in program and not program.startswith("/"):
-        yield program
-    first = next((word for word in rest if not word.startswith("-")), "")
-    if first and _runs_a_file(tool, rest) and (every or tool in SHELLS or CHECKLIKE.search(first)):
-        yield first
-    if tool == "find" and "-exec" in rest:
-        yield from (word for flag, word in pairwise(rest) if flag == "-name")
-    if "make" in tool:
-        yield from (word for flag, word in pairwise(rest) if flag in ("-f", "--file"))
-
-
-def _runs_a_file(tool: str, rest: Sequence[str]) -> bool:
-    """Whether a shell or an interpreter is given a file, and not code."""
-    if tool in SHELLS:
-        return not any(map(CODE.match, rest))
-    return tool in INTERPRETERS and {"-c", "-e", "-m"}.isdisjoint(rest)
-
-
-def path_of(word: str) -> str:
-    return normpath(word.partition("::")[0]).lstrip("/")
+def run_outside(command: str, tops: Iterable[str], is_file: Callable[[str], bool]) -> str | None:
+    """A file of the repository that a command names in a working tree, by its whole path: what would land is not run
+    then. What only that tree has, such as `.venv`, is another thing.
+    """
+    for top in tops:
+        for found in re.findall(rf"{re.escape(top)}/([^\s'\"`;&|()<>]+)", command):
+            if is_file(normpath(found)):
+                return f"{top}/{found}"
+    return None
 
 
 # ---- what runners print
@@ -312,20 +240,51 @@ WORDS = {
     "pass": "passed", "fail": "failed", "cancelled": "failed", "PASS": "passed", "FAIL": "failed", "SKIP": "skipped",
     "expected failures": "skipped", "unexpected successes": "failed",
 }  # fmt: skip
-COUNTING, WHOLE = {"pytest", "unittest"}, "[100%]"
+WHOLE = "[100%]"
+COUNTING = {"pytest", "unittest", "cargo"}  # always say how it went
+LAUNCHERS = {"python", "uv", "poetry", "hatch", "pdm", "pipenv", "rye", "pixi", "coverage", *BEFORE, *COUNTING}
+THROUGH = {"tail", "tee", "cat"}  # let the last line pass
+SILENT = re.compile(r"--co\b|--collect|--no-run|--version|--help|--fixtures|no:terminal")
+DOUBTFUL = re.compile(r"\b(?:if|then|elif|else|case|while|(?:pip|uv|poetry|pdm) (?:install|add))\b|\$\(|`")
+TO_A_FILE, ERRORS = re.compile(r">+(?!&)"), re.compile(r"\b2>+\s*[^&\s]\S*")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def is_cut_short(command: str, output: str) -> bool:
     """Whether a runner that always says how it went did not: what it was to test has ended it, and an exit of 0 says
-    nothing then. Of a command that sends its output elsewhere this is not known.
+    nothing then. Of one whose output goes to a file, to a program that keeps it, or which may not be run, this is not
+    known.
     """
-    parts = list(simple_commands(command))
-    if not parts or re.search(r"[|<>\n`$]|--co\b|--collect", command) or counts(output) or WHOLE in output:
+    kept = command if "unittest" in command else ERRORS.sub("", command)  # which counts on stderr
+    if counts(output) or WHOLE in output or SILENT.search(command) or TO_A_FILE.search(kept):
         return False
-    program, *rest = parts[-1]
-    tool = tool_of(program)
-    return bool({tool, module_of(tool, rest)} & COUNTING) or (tool == "cargo" and rest[:1] == ["test"])
+    signs = re.split(r"(&&|\|\||;|\n)", command)
+    lines = zip(("", *signs[1::2]), signs[::2], strict=True)
+    return any(sign != "||" and not DOUBTFUL.search(line) and _is_counted(line) for sign, line in lines)
+
+
+def _is_counted(line: str) -> bool:
+    """Whether a runner that counts is run, and its last line is let through."""
+    steps = [list(map(tool_of, part)) for part in parts(line)]
+    runs = next((n for n, step in enumerate(steps) if _is_counting(step)), None)
+    return runs is not None and all(step[0] in THROUGH for step in steps[runs + 1 :])
+
+
+def _is_counting(part: Sequence[str]) -> bool:
+    found = {tool for before, tool in pairwise(("", *part)) if tool in COUNTING and not before.startswith("--")}
+    counts_tests = bool(found - {"cargo"}) or ("cargo" in found and "test" in part)
+    return counts_tests and (part[0] in LAUNCHERS or "=" in part[0])
+
+
+def is_nothing_passed(output: str) -> bool:
+    """Whether a runner says that it skipped tests, and nobody that one passed."""
+    found = counts(output)
+    lines = COLOUR.sub("", output).splitlines()
+    return bool(found.get("skipped")) and not found.get("passed") and not any(map(_passed, lines))
+
+
+def _passed(line: str) -> bool:
+    return any(_pairs(match["all"]).get("passed", 0) for form in COUNTED if (match := form.match(line)))
 
 
 def counts(output: str) -> dict[str, int]:

@@ -46,7 +46,9 @@ def worth_saying(changes: list[Change], demands: Demands) -> list[Breach]:
     """
     scope = demands.scope
     whole = [change for change in changes if change.change is not ChangeKind.MODIFIED]
-    own = own_files([check.run for check in demands.checks], whole, tuple).forbidden if demands.checks else ()
+    needs = [need for check in demands.checks for need in check.needs]
+    commands = [check.run for check in demands.checks]
+    own = own_files(commands, whole, (), needs=needs).forbidden if demands.checks else ()
     came = sum(change.change is ChangeKind.ADDED for change in changes)
     gone = sum(change.change is ChangeKind.DELETED for change in changes)
     renamed = min(came, gone)

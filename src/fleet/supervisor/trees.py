@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from fleet.evidence import checks
 from fleet.evidence.checkout import texts
 from fleet.evidence.outcome import Began, outcome
 from fleet.evidence.receipt import SHOWN, Result
-from fleet.evidence.scripts import led_to
 from fleet.evidence.snapshot import Marks
 from fleet.evidence.tree import FOUND, LANDING, LeftOut, Stand, look_into, point
 from fleet.places import Ground, Place
@@ -119,15 +118,14 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
         if stand.tree == began.base and stand.head in (began.head, None):
             return replace(result, problem=filtered(left_out)) if left_out else result
         asked, names = demands_of(attempt), trees.names(began.base)
-        if (
-            not asked.checks or attempt.interactive
-        ):  # else they are run in a checkout of it, where it is looked at again
+        if not asked.checks or attempt.interactive:  # else it is looked at again in the checkout that they run in
             trees.names(stand.tree)
         if keep:
             landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
             _keep(place, ground, landing, f"{LANDING}{attempt.id}")
             result = replace(result, landing=landing)
-        own = _own(ground, changes, asked, began.base, lambda: names)
+        at = Path(attempt.cwd).resolve()
+        own = _own(ground, changes, asked, (began.base, stand.tree), names, at)
         return _judged(result, changes, asked, own)
 
 
@@ -141,14 +139,17 @@ def filtered(left_out: Sequence[LeftOut]) -> str:
 
 
 def _own(
-    ground: Ground, changes: Sequence[Change], asked: Demands, base: str, names: Callable[[], Iterable[str]]
+    ground: Ground, changes: Sequence[Change], asked: Demands, trees: tuple[str, str], names: Iterable[str], at: Path
 ) -> checks.Own:
-    """Of these changes, those of the checks' own files."""
+    """Of these changes, from one tree to another, those of the checks' own files. The checks run in the directory."""
     commands = [one.run for one in asked.checks]
     if not commands:
         return checks.Own()
-    led = led_to(commands, names, partial(texts, ground.repository, ground.main / "objects", base))
-    return checks.own_files(commands, changes, names, {one for one in led if not matching(asked.scope.protected, one)})
+    needs = [need for one in asked.checks for need in one.needs]
+    read, left = (partial(texts, ground.repository, ground.main / "objects", tree) for tree in trees)
+    top = ground.repository.top.resolve()
+    inner = at.relative_to(top).as_posix() if at.is_relative_to(top) else "."
+    return checks.own_files(commands, changes, names, read, left, needs=needs, at="" if inner == "." else inner)
 
 
 def _judged(result: Result, changes: Sequence[Change], asked: Demands, own: checks.Own) -> Result:

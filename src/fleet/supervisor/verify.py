@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +19,7 @@ from fleet.core.proof import CheckSpec
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence import checkout
-from fleet.evidence.checks import counts, is_cut_short
+from fleet.evidence.checks import counts, is_cut_short, is_nothing_passed, run_outside
 from fleet.evidence.receipt import Check, Receipt, Result, load_receipt, save
 from fleet.host import files, git, repository
 from fleet.keeper import Cause
@@ -35,6 +36,8 @@ from fleet.supervisor.trees import demands_of
 
 CHECK_OUTPUT = 16 * 1024 * 1024
 CUT_SHORT = "exit 0, and its runner did not say how many tests passed"
+NOTHING_PASSED = "exit 0, and no test passed: all that ran were skipped"
+NAMED, LONGEST = 3, 400  # files that one sentence names, and its signs
 TRIES = 3
 TICK, TICKS = 0.05, 400  # seconds, and how many of them a keeper gets to end its check
 # What a user's own settings could make of a check is no part of it: an agent can write those files, too.
@@ -151,7 +154,8 @@ async def _checked(
         seen = await _run(house, attempt, run.spec, room, directory, compiled)
         await at_leisure(partial(_remove, house, attempt, at, compiled))
         if seen is not None and not _is_cut_off(seen):
-            return await aside(_heard, said, room, seen, directory), attempt
+            heard = await aside(_heard, said, room, seen, directory)
+            return replace(heard, cause=heard.cause + _way_out(heard, result.check_files)), attempt
         await aside(_sweep, house, attempt)
     return said, attempt
 
@@ -188,9 +192,17 @@ def make_room(attempt: Attempt, result: Result, run: Run, at: Path, directory: P
         unended = attempt.interactive and attempt.verdict is None  # what a clone has is nowhere else yet
         objects = ground.repository.common if unended else ground.main
         checkout.check_out(objects, result.tree, at, base=result.base_tree, put_back=back)
+        _must_run_inside(run.spec.run, at, ground)
         checkout.inner(at, inner)
         lenders = checkout.lend(at, ground.top, run.spec.needs)
     return Room(at, at / inner, _lent(ground, run.spec), tuple(lenders))
+
+
+def _must_run_inside(command: str, at: Path, ground: Ground) -> None:
+    tops = {str(top) for tree in (ground.top, ground.repository.top) for top in (tree, tree.resolve())}
+    found = run_outside(command, sorted(tops), lambda path: (at / path).is_file())
+    if found is not None:
+        raise FleetError(f"it names {clean(found)}, which is not what would land: a check names files as ./FILE")
 
 
 def _where(attempt: Attempt) -> tuple[Ground, PurePosixPath]:
@@ -267,11 +279,11 @@ def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check
         tail += files.read_end(directory / name, TAIL) or b""
     text = tail.decode(errors="replace")
     passed, cause = seen.cause == Cause.EXITED and seen.code == 0, seen.error or seen.cause.value
-    cut_short = passed and is_cut_short(said.command, text)
+    empty = _empty(said.command, text) if passed else ""
     return replace(
         said,
-        passed=passed and not cut_short,
-        cause=CUT_SHORT if cut_short else _exit(seen) if seen.cause == Cause.EXITED else cause,
+        passed=passed and not empty,
+        cause=empty or (_exit(seen) if seen.cause == Cause.EXITED else cause),
         code=seen.code,
         seconds=seen.wall,
         tail=text[-TAIL:],
@@ -281,6 +293,22 @@ def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check
         where=f"{said.where}{room.lent}",
         network=None if seen.fenced is None else not seen.fenced,
     )
+
+
+def _empty(command: str, output: str) -> str:
+    """Why an exit of 0 says nothing; empty when it does."""
+    if is_cut_short(command, output):
+        return CUT_SHORT
+    return NOTHING_PASSED if is_nothing_passed(output) else ""
+
+
+def _way_out(check: Check, put_back: Sequence[str]) -> str:
+    """What a check was run with as it was before, and failed; and what to do if it was to be changed."""
+    if check.passed or AS_THEY_WERE not in check.where:
+        return ""
+    more = f" and {len(put_back) - NAMED} more" if len(put_back) > NAMED else ""
+    allowed = " ".join(f"--allow-protected {shlex.quote(path)}" for path in put_back[:NAMED])
+    return clean(f" ({', '.join(put_back[:NAMED])}{more}; if the change is wanted: {allowed})", LONGEST)
 
 
 def _exit(seen: keeper.Exit) -> str:
