@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+
+OBJECTS = 50_000  # that may come before Python looks for rubbish: by itself it does so a hundred times while we start
 
 
 def main() -> None:
+    gc.set_threshold(OBJECTS)
     from fleet.cli import main
 
     sys.exit(main())

@@ -176,6 +176,13 @@ def test_a_result_that_is_there_as_it_was_holds(tmp_path: Path, landed: Receipt)
     }  # fmt: skip
 
 
+def test_a_bare_repository_is_one(tmp_path: Path, landed: Receipt) -> None:
+    bare = tmp_path / "p.git"
+    git(tmp_path, "clone", "-q", "--mirror", str(tmp_path / "p"), str(bare))
+    found = looked_at(tmp_path, replace(landed, attempt=replace(landed.attempt, repository=str(bare))))
+    assert (found["commit"].holds, found["diff"].holds) == (True, True)
+
+
 def test_a_ref_that_was_moved_is_found(tmp_path: Path, landed: Receipt) -> None:
     git(tmp_path / "p", "update-ref", "refs/fleet/attempts/t1.1", "HEAD~1")
     assert "refs/fleet/attempts/t1.1 names" in looked_at(tmp_path, landed)["commit"].text

@@ -17,6 +17,7 @@ from fleet.core.proof import Change, ChangeKind, CheckSpec, Demands, EntryKind, 
 from fleet.core.work import Attempt, PlaceKind, Verdict
 from fleet.evidence import checkout
 from fleet.evidence.outcome import Began, outcome
+from fleet.evidence.touched import touched
 from fleet.evidence.tree import LARGEST, NotTaken, Stand, look_into
 from fleet.host import git, repository
 from fleet.supervisor.trees import found_by, left_by
@@ -431,6 +432,31 @@ def test_what_an_earlier_attempt_did_to_the_place_is_part_of_the_result(repo: Pa
     assert result.uncommitted == ["new.txt"]
 
 
+@pytest.mark.parametrize("verdict", [Verdict.REFUSED, Verdict.FAILED])
+def test_in_place_the_base_stays_when_a_person_opens_a_task_again_that_stands_as_it_was_left(
+    verdict: Verdict, repo: Path
+) -> None:
+    first = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "one.txt").unlink()
+    commit(repo)
+    left = left_by(first, {}, {})
+    before = replace(first, verdict=verdict, forgiven=True, left_at=left.head, left_tree=left.tree)
+    unstarted = replace(NEW, id="t1.2", number=2, cwd=str(repo), verdict=Verdict.FAILED, forgiven=True)
+    again = replace(NEW, id="t1.3", number=3, cwd=str(repo), demands=Demands())
+    second = found_by(again, [before, unstarted])
+    assert (second.base_tree, second.began_tree) == (first.began_tree, left.tree)
+    (repo / "new.txt").write_text("x\n")
+    assert [one.rule for one in left_by(second, {}, {}).breaches] == ["deletions"], "what was refused is no base"
+
+    accepted = found_by(again, [replace(before, verdict=Verdict.ACCEPTED)])
+    assert accepted.base_tree == accepted.began_tree, "a result that was accepted is one"
+    assert found_by(again, [before]).base_tree != first.began_tree, "somebody has written there since"
+    (repo / "new.txt").unlink()
+    assert found_by(again, [before]).base_tree == first.began_tree
+    run(repo, "commit", "-q", "--allow-empty", "-m", "a person's")
+    assert found_by(again, [before]).base_tree == left.tree, "somebody has committed there since"
+
+
 def test_a_repository_that_is_gone_is_said_to_be(repo: Path) -> None:
     attempt = found_by(replace(NEW, cwd=str(repo)), [])
     (repo / ".git").rename(repo / "elsewhere")
@@ -582,6 +608,61 @@ def test_a_filtered_file_that_is_not_committed_stays_out_and_is_told_and_its_byt
     assert run(repo, "cat-file", "blob", f"{result.tree}:x.dat") == "OURS", "of a merge that is not ended, our side"
     (repo / "x.dat").unlink()
     assert [one.path for one in left_by(attempt, {}, {}).changes if one.change is ChangeKind.DELETED] == ["x.dat"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_the_users_own_git_ignores_is_left_out_and_a_repository_cannot_say_what_that_is(
+    named: bool, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = tmp_path / "user"
+    (user / ".config/git").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(user))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (user / ".config/git/ignore").write_text("*.other\n" if named else "*.log\n.idea/\n")
+    (user / ".mine").write_text("*.log\n.idea/\n")
+    if named:
+        (user / ".gitconfig").write_text("[core]\n\texcludesFile = ~/.mine\n")
+    (tmp_path / "theirs").write_text("*\n")
+    run(repo, "config", "core.excludesFile", str(tmp_path / "theirs"))
+    (repo / ".git/info/exclude").write_text("!kept.log\n")
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands(scope=Scope(allow=("*.txt", "kept.log")))), [])
+    (repo / ".idea").mkdir()
+    for name in (".idea/w.xml", "debug.log", "kept.log", "new.txt"):
+        (repo / name).write_text("x\n")
+    result = left_by(attempt, {}, {})
+    assert ([one.path for one in result.changes], result.breaches) == (["kept.log", "new.txt"], [])
+    found = git.find(repo)
+    assert found is not None
+    assert {one.path for one in touched(found, attempt.began_at, ()) or ()} == {"kept.log", "new.txt"}
+
+
+def test_a_large_package_that_was_renamed_and_edited_is_no_deletion(repo: Path) -> None:
+    (repo / "pkg").mkdir()
+    for n in range(1100):
+        (repo / f"pkg/m{n}.py").write_text(f"import pkg\n\nVALUE = {n}\n")
+    commit(repo)
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "pkg").rename(repo / "lib")
+    for n in range(1100):
+        (repo / f"lib/m{n}.py").write_text(f"import lib\n\nVALUE = {n}\n")
+    result = left_by(attempt, {}, {})
+    assert (result.totals["renamed"], result.totals["deleted"], result.breaches) == (1100, 0, [])
+
+
+def test_modes_are_as_they_were_where_the_users_git_does_not_look_at_them(repo: Path) -> None:
+    run(repo, "config", "core.fileMode", "false")
+    (repo / "one.txt").chmod(0o755)
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
+    assert attempt.began_tree == run(repo, "rev-parse", "HEAD^{tree}")
+    (repo / "one.txt").write_text("2\n")
+    (repo / "new.sh").write_text("x\n")
+    (repo / "new.sh").chmod(0o755)
+    result = left_by(attempt, {}, {})
+    assert {path: mode for path, mode in listed(repo, result.landing or "").items() if path != "sub/two.txt"} == {
+        "new.sh": "100644", "one.txt": "100644",
+    }  # fmt: skip
+    run(repo, "add", "-A")
+    assert run(repo, "write-tree") == result.tree, "as git itself would take it"
 
 
 @pytest.mark.parametrize("set_by", ["config", "attributes"])

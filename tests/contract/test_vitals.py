@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,8 @@ def tree(*argv: str) -> Iterator[int]:
             yield parent.pid
         finally:
             for pid in [*_below(parent.pid), parent.pid]:
-                os.kill(pid, 9)
+                with suppress(ProcessLookupError):  # some end with what they started
+                    os.kill(pid, 9)
 
 
 def _below(pid: int) -> list[int]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,7 +238,23 @@ def test_what_is_written_after_the_agent_ended_counts_for_nothing(
         )
         assert landed.stdout == f"{does}\n"
         home.ok("verify", "--no-run", task)
+        _is_ended_with_whoever_asked(home, gate, task)
         assert supervisor.stop() == 0
+
+
+def _is_ended_with_whoever_asked(home: Scratch, gate: Path, task: str) -> None:
+    """A check that `fleet verify` runs again, when its user has enough of it."""
+    asks = subprocess.Popen(
+        [sys.executable, "-m", "fleet", "verify", task],
+        env=home.env,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    with gate.open("w"):
+        asks.send_signal(signal.SIGINT)
+        assert asks.wait(60) == 130
+        with pytest.raises(OSError, match="No such device or address"):
+            os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
 
 
 def test_a_check_that_anybody_could_rewrite_proves_nothing(tmp_path: Path) -> None:

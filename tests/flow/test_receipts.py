@@ -318,6 +318,18 @@ def ledger_edited(done: Done, home: Path) -> None:
     )
 
 
+def attempt_made_up(done: Done, home: Path) -> None:
+    facts = (
+        f"json_set(facts, '$.id', '{done.lies}.2', '$.number', 2, '$.proof', 'verified', '$.verdict', 'accepted', "
+        "'$.receipt', '')"
+    )
+    sql(
+        home,
+        f"INSERT INTO attempts SELECT '{done.lies}.2', task, 2, 1, {facts} FROM attempts WHERE id = '{done.lies}.1'",
+        f"UPDATE tasks SET status = 'closed' WHERE id = '{done.lies}'",
+    )
+
+
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
@@ -340,6 +352,7 @@ def ledger_edited(done: Done, home: Path) -> None:
         (key_lent, "can be read by others, and is not trusted; mend it: chmod 600"),
         (key_linked, "is no file, and is not trusted"),
         (ledger_edited, "the ledger says 'verified', the receipt 'refused'"),
+        (attempt_made_up, ".2 says verified, and there is no receipt of it in the chain"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
@@ -351,7 +364,7 @@ def test_tampering_is_found_and_named(
     assert (found.code, said in found.out) == (1, True), found.out + found.err
 
 
-@pytest.mark.parametrize("tamper", [copy_edited, said_twice, ledger_edited])
+@pytest.mark.parametrize("tamper", [copy_edited, said_twice, ledger_edited, attempt_made_up])
 def test_a_receipt_that_does_not_hold_is_never_printed_without_a_word(
     done: Done, copy: Path, verify: Callable[..., Ran], capsys: pytest.CaptureFixture[str],
     tamper: Callable[[Done, Path], None],
@@ -493,3 +506,13 @@ def _of_object(value: dict[str, Any], about: dict[str, Any], where: str) -> list
     if isinstance(others, dict):
         bad += [one for name in value if name not in parts for one in misfits(value[name], others, f"{where}.{name}")]
     return missing + unknown + bad
+
+
+@pytest.mark.parametrize(
+    ("args", "code"), [(["diff", "\udcff"], 3), (["chaos", "--script", "--minutes", "nan"], 2)], ids=["name", "number"]
+)
+def test_what_is_no_name_and_no_number_is_no_bug_of_ours(
+    args: list[str], code: int, copy: Path, verify: Callable[..., Ran], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == code
+    assert "bug" not in capsys.readouterr().err

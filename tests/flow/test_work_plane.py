@@ -589,6 +589,12 @@ def _a_second_supervisor_is_refused(home: Scratch) -> None:
         ran = home.fleet(*args)
         assert ran.code == 1
         assert f"a supervisor already runs for {home.home}: process {first['pid']}" in ran.err
+    os.kill(first["pid"], signal.SIGSTOP)
+    try:
+        said = until(lambda: ran.out if (ran := home.fleet("run", "status")).code == 1 else "")
+    finally:
+        os.kill(first["pid"], signal.SIGCONT)
+    assert f"kill -CONT {first['pid']}" in said
 
 
 def _a_task_in_its_backoff_is_tried_again_at_once(home: Scratch, where: tuple[object, ...]) -> None:

@@ -149,6 +149,28 @@ def test_several_blocks_on_a_line_are_several_events() -> None:
     ]
 
 
+ODD: tuple[object, ...] = ("many", -5, 1.5, True, None, [], 10**400)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("zero", [False, True])
+def test_tokens_of_which_no_number_was_told_are_unknown_and_never_zero(odd: object, zero: bool) -> None:
+    """A number beside the odd one counts, and 0 is one."""
+    other = 0 if zero else odd
+    used = {"input_tokens": odd, "output_tokens": other}
+    tokens = {"input": odd, "output": other, "cache": {"read": odd}}
+    session = {"inputTokens": odd, "outputTokens": other}
+    told = [
+        *claude.read(line(type="assistant", message={"id": "m", "content": [], "usage": used})),
+        *claude.read(line(type="result", subtype="success", is_error=False, modelUsage={"m": session})),
+        *codex.read(line(type="turn.completed", usage=used)),
+        *agy.read(line(type="step", step_type="agent_response", usage=used)),
+        *opencode.read(line(type="step_finish", part={"tokens": tokens})),
+    ]
+    known = [one for event in told for one in (event.usage, event.total) if one is not None]
+    assert {one.total for one in known} == ({0} if zero else set())
+
+
 def test_several_results_on_a_line_are_several_events() -> None:
     results = [
         {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "found"}, {"type": "image"}]},

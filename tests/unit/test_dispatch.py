@@ -9,14 +9,14 @@ import pytest
 from fleet.coders import OURS, find
 from fleet.coders.base import Job
 from fleet.coders.command import Declared
-from fleet.core.dispatch import Proof, Remains, hindrance, proves, tail
+from fleet.core.dispatch import Beginning, Remains, begins, hindrance, tail
 from fleet.core.work import Attempt, Event, EventKind, Hindrance, Usage
 from fleet.supervisor.begun import begun
 
 TRANSCRIPTS = Path(__file__).resolve().parents[1] / "transcripts"
 NONCE = "6f0c1f6e-6f3c-4b8e-9a37-0f4f2f1f7d11"
-OURS_ONLY = Proof((NONCE,), words=True)
-ANY = Proof((), words=True)
+OURS_ONLY = Beginning((NONCE,), words=True)
+ANY = Beginning((), words=True)
 JUNK = [
     Event(EventKind.OTHER, text="Welcome to Agent 1.0"),
     Event(EventKind.OTHER, text="Please visit https://agent.invalid/login"),
@@ -30,9 +30,9 @@ JUNK = [
 
 
 @pytest.mark.parametrize("event", JUNK, ids=lambda event: f"{event.kind} {event.text}")
-@pytest.mark.parametrize("by", [OURS_ONLY, ANY, Proof()])
-def test_rubbish_and_errors_show_nothing(event: Event, by: Proof) -> None:
-    assert not proves(event, by)
+@pytest.mark.parametrize("by", [OURS_ONLY, ANY, Beginning()])
+def test_rubbish_and_errors_show_nothing(event: Event, by: Beginning) -> None:
+    assert not begins(event, by)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +44,14 @@ def test_rubbish_and_errors_show_nothing(event: Event, by: Proof) -> None:
         (Event(EventKind.SESSION, session="another"), ANY, True),
         (Event(EventKind.SESSION), ANY, False),
         (Event(EventKind.TOOL_CALLED, tool="Bash"), OURS_ONLY, True),
-        (Event(EventKind.USAGE, usage=Usage(1, 1)), Proof(), True),
-        (Event(EventKind.RESULT, ok=True), Proof(), True),
+        (Event(EventKind.USAGE, usage=Usage(1, 1)), Beginning(), True),
+        (Event(EventKind.RESULT, ok=True), Beginning(), True),
         (Event(EventKind.SAID, text="hello"), ANY, True),
-        (Event(EventKind.SAID, text="hello"), Proof(), False),
+        (Event(EventKind.SAID, text="hello"), Beginning(), False),
     ],
 )
-def test_what_shows_that_an_agent_has_begun(event: Event, by: Proof, shows: bool) -> None:
-    assert proves(event, by) is shows
+def test_what_shows_that_an_agent_has_begun(event: Event, by: Beginning, shows: bool) -> None:
+    assert begins(event, by) is shows
 
 
 def test_it_is_dated_once() -> None:
@@ -83,15 +83,15 @@ def test_who_can_be_told_the_name_of_its_session_is_told_it_once(name: str) -> N
 def test_every_recorded_run_shows_that_it_has_begun_by_its_session_and_by_its_model(name: str, file: Path) -> None:
     coder = find(name, {})
     events = [event for line in file.read_bytes().splitlines() for event in coder.read(line)]
-    assert any(proves(event, Proof((), coder.can.words)) for event in events)
-    assert any(proves(event, Proof(("not this one",), coder.can.words)) for event in events), "a model answered"
+    assert any(begins(event, Beginning((), coder.can.words)) for event in events)
+    assert any(begins(event, Beginning(("not this one",), coder.can.words)) for event in events), "a model answered"
 
 
 def test_plain_text_is_believed_at_its_first_line_and_a_stream_of_our_own_is_not() -> None:
     line = b"Welcome!"
     for stream, shows in (("text", True), ("jsonl", False), ("claude", False), ("aider", False)):
         coder = Declared("mine", ("mine",), events=stream)
-        assert any(proves(event, Proof((), coder.can.words)) for event in coder.read(line)) is shows, stream
+        assert any(begins(event, Beginning((), coder.can.words)) for event in coder.read(line)) is shows, stream
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.core.globs import folded, is_match, problem
+from fleet.core.globs import folded, is_match, may_match, problem
 from fleet.core.proof import Change, ChangeKind, EntryKind, Scope
 from fleet.core.scope import PROTECTED, breaches, combine, leads_out, protected_as
 
@@ -47,6 +47,16 @@ def test_patterns_mean_what_they_mean_in_a_gitignore(pattern: str, hits: list[st
     assert problem(pattern) is None
     assert [path for path in hits if not is_match(pattern, path)] == []
     assert [path for path in misses if is_match(pattern, path)] == []
+    assert [path for path in hits if not may_match(("zzz", pattern), path)] == []
+
+
+PIECES = st.lists(st.sampled_from(["a", "b", "ab", "*", "?", "**", "a*", "[ab]", "[!a]", "/"]), min_size=1, max_size=6)
+
+
+@given(PIECES, st.lists(st.sampled_from(["a", "b", "ab", "c"]), min_size=1, max_size=4), st.booleans())
+def test_what_a_pattern_means_it_may_mean(pattern: list[str], steps: list[str], is_directory: bool) -> None:
+    written, path = "".join(pattern), "/".join(steps) + ("/" if is_directory else "")
+    assert may_match((written, "zzz"), path) or not is_match(written, path)
 
 
 def test_a_hostile_name_does_not_hold_a_pattern_up() -> None:

@@ -267,3 +267,9 @@ def test_what_nobody_could_look_at_is_not_verified_by_its_checks() -> None:
     judged = judge(Facts(EXITED, replace(WORK, unseen="it works in no git repository"), (PASSED,)))
     assert (judged.verdict, judged.proof) == (Verdict.ACCEPTED, Proof.UNVERIFIED)
     assert judged.reason == "it works in no git repository"
+
+
+def test_what_may_be_another_agents_work_is_not_verified_by_its_checks() -> None:
+    judged = judge(Facts(EXITED, replace(TREE, shared=["t2.1"]), (PASSED,)))
+    assert (judged.verdict, judged.proof) == (Verdict.ACCEPTED, Proof.UNVERIFIED)
+    assert judged.reason == "it may be the work of t2.1, in the same directory then"

@@ -14,7 +14,7 @@ from fleet.app.tasks import Desk
 from fleet.config.workspace import project_workspace
 from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.task import Status, Task
-from fleet.core.text import clean
+from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt, PlaceKind
 from fleet.host import repository
 from fleet.places import Place, Project, salvage
@@ -77,6 +77,8 @@ def _attempt(desk: Desk, cwd: Path, name: str) -> Attempt:
     """Whom a name means, as for every other command; outside of a project by a task, or by any attempt."""
     nobody = NotFound(f"there is no branch, task or attempt {clean(name)!r} with a place", hint="fleet tasks --all")
     found = None
+    if sayable(name) != name:  # nobody is called what nobody can write down
+        raise nobody
     with suppress(NotFound):
         found = find_any(open_site(cwd), name)
     with suppress(FleetError):

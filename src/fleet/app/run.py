@@ -49,6 +49,7 @@ class Running:
     started: float | None = None
     actor: str | None = None
     home: str | None = None
+    stopped: bool = False  # it is there, and does nothing until it is let go on
 
 
 def status(home: Path | None = None) -> Running:
@@ -58,7 +59,9 @@ def status(home: Path | None = None) -> Running:
         return Running(False, home=str(home))
     try:
         found = json.loads(files.read(home / RECORD) or b"{}")
-        return Running(True, int(found["pid"]), float(found["started"]), str(found["actor"]), str(home))
+        pid = int(found["pid"])
+        stopped = process.is_stopped(pid)
+        return Running(True, pid, float(found["started"]), str(found["actor"]), str(home), stopped)
     except (OSError, ValueError, KeyError, TypeError):
         return Running(True, home=str(home))
 

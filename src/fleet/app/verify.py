@@ -88,8 +88,8 @@ def look(home: Path, attempt: str) -> Audit | None:
 def doubts(home: Path, task: str) -> list[str]:
     """What speaks against the receipt that a task shows, in sentences."""
     book = _Book(home)
-    known = book.attempts.get(book.shown.get(task, ""))
-    return [] if known is None else [one.text for one in book.audit(known).findings if one.holds is False]
+    audits = [book.audit(one) for one in book.chained() if one.task == task and book.is_shown(one)]
+    return [found.text for one in audits for found in one.findings if found.holds is False]
 
 
 class _Book:
@@ -118,17 +118,25 @@ class _Book:
 
     def chained(self) -> list[Attempt]:
         """Every attempt that should have a receipt."""
-        return [one for one in self.attempts.values() if one.receipt or one.id in self._last]
+        return [one for one in self.attempts.values() if self._owes(one)]
+
+    def _owes(self, one: Attempt) -> bool:
+        """Whether an attempt should have a receipt. An older fleet wrote none; nor did it say what was proven."""
+        return bool(one.receipt or (one.proof and one.verdict)) or one.id in self._last
 
     def named(self, name: str) -> list[Attempt]:
         found = [one for one in self.attempts.values() if name in (one.id, one.task)]
         found = found or [one for one in self.attempts.values() if one.branch == name]
         if not found:
             raise NotFound(f"there is no task, attempt or branch {clean(name)!r}", hint="fleet tasks --all")
-        receipts = [one for one in found if one.receipt or one.id in self._last]
+        receipts = [one for one in found if self._owes(one)]
         if not receipts:
             raise NotFound(f"{clean(name)} has no receipt yet", hint=f"fleet show {found[-1].task}")
         return receipts
+
+    def is_shown(self, attempt: Attempt) -> bool:
+        """Whether its task shows what this attempt says: by its receipt, or without any."""
+        return self.shown.get(attempt.task) == attempt.id or attempt.id not in self._last
 
     def audit(self, attempt: Attempt) -> Audit:
         link = self._last.get(attempt.id)
@@ -142,7 +150,10 @@ class _Book:
 
     def _stands(self, attempt: Attempt, receipt: Receipt | None) -> Finding | None:
         task = self._tasks.get(attempt.task)
-        later = any(one.task == attempt.task and one.number > attempt.number for one in self.attempts.values())
+        later = any(
+            one.task == attempt.task and one.number > attempt.number and (one.verdict is None or one.id in self._last)
+            for one in self.attempts.values()
+        )
         return None if task is None or receipt is None or later else stands(task, attempt, receipt)
 
 

@@ -7,17 +7,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from threading import BoundedSemaphore
 from uuid import uuid4
 
 from fleet import keeper, places, tracker
 from fleet.batches.prompt import give
 from fleet.batches.site import BEING_MADE, Site, place_of
-from fleet.batches.together import together
+from fleet.batches.together import AT_ONCE, together
 from fleet.batches.wanted import Wanted, must_differ
 from fleet.coders import Job, talker_of, teller
 from fleet.coders.base import checked
+from fleet.config.demands import trusted_yaml
 from fleet.config.limits import Origin, project_limits, resolve_limits
 from fleet.config.local import noted
 from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
@@ -42,6 +44,8 @@ TITLE = 100
 KEEPER_WITHIN = 30.0
 BEGINNING, BEGINS_WITHIN = "beginning.lock", 60.0
 TICK = 0.01
+COMING_UP = 20  # agents that are made or come to their prompt at once; those are waited for, which costs little
+_making = BoundedSemaphore(AT_ONCE)
 HARD = 3.0  # seconds that an agent in a terminal gets to end before it is killed
 
 Hear = Callable[[str, str], None]  # branch, what happens
@@ -67,7 +71,7 @@ def create(site: Site, wanted: Sequence[Wanted], hear: Hear, done: Callable[[Mad
     site.server.seen()  # a tmux that is missing, or refuses, is said before anything is made
     ready = [_checked(site, one) for one in wanted]
     must_differ(ready)
-    return together(partial(_one, site, hear=hear), ready, done)
+    return together(partial(_one, site, hear=hear), ready, done, COMING_UP)
 
 
 def _checked(site: Site, wanted: Wanted) -> Wanted:
@@ -97,6 +101,15 @@ def _must_be_free(site: Site, branch: str) -> None:
 
 
 def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
+    """One of them, made and then given its prompt; while its agent comes up, others are made."""
+    with _making:
+        made = _made(site, wanted, hear)
+    if made.attempt is None or not wanted.prompt:
+        return made
+    return replace(made, delivery=give(site, made.attempt, wanted.prompt))
+
+
+def _made(site: Site, wanted: Wanted, hear: Hear) -> Made:
     lock: list[int] = []
     attempt = None
     try:
@@ -112,8 +125,7 @@ def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
         return Made(wanted.branch, problem=said)
     _let_go(lock)
     hear(wanted.branch, "started")
-    given = give(site, attempt, wanted.prompt) if wanted.prompt else None
-    return Made(wanted.branch, attempt, given, warnings=warnings)
+    return Made(wanted.branch, attempt, warnings=warnings)
 
 
 def _let_go(lock: list[int]) -> None:
@@ -201,11 +213,11 @@ def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> tupl
 
 def _asked(site: Site, attempt: Attempt) -> Attempt:
     """The attempt with what is asked of its result, by the commit that its work is compared with."""
-    spec = attempt.spec or Spec(attempt.repository)
+    spec, find = attempt.spec or Spec(attempt.repository), cache(trusted_yaml)
     return replace(
         attempt,
-        demands=demands(site.house, attempt, spec, attempt.place, attempt.base),
-        local=noted(Path(spec.cwd), attempt.base),
+        demands=demands(site.house, (), spec, attempt.base, find),
+        local=noted(Path(spec.cwd), attempt.base, find),
     )
 
 
@@ -238,7 +250,8 @@ def _started(site: Site, attempt: Attempt) -> Attempt:
     attempt = replace(attempt, limits=limits, origins=origins, program=ran)
     house.ledger.save(attempt)  # before anything runs: whoever finds it running keeps it to them
     terminal = session_name(site.workspace.tmux_prefix, attempt.branch or "")
-    terminal = site.server.open(terminal, attempt.id, Path(attempt.cwd), keeper.in_terminal(directory, begun)).name
+    argv = keeper.in_terminal(directory, begun)
+    terminal = site.server.open(terminal, attempt.id, Path(attempt.cwd), argv, is_first=True).name
     _meet_keeper(site, attempt)
     started = replace(attempt, started=house.now(), terminal=terminal)
     house.ledger.save(started)

@@ -11,12 +11,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def together(act: Callable[[T], R], many: Sequence[T], done: Callable[[R], None] = lambda result: None) -> list[R]:
+def together(
+    act: Callable[[T], R],
+    many: Sequence[T],
+    done: Callable[[R], None] = lambda result: None,
+    at_once: int = AT_ONCE,
+) -> list[R]:
     """Do something with each of many, and say so as each is done; the results are in their order.
 
     Whoever is interrupted begins with no other one.
     """
-    with ThreadPoolExecutor(AT_ONCE) as hands:
+    with ThreadPoolExecutor(at_once) as hands:
         begun = [hands.submit(act, one) for one in many]
         try:
             for each in as_completed(begun):

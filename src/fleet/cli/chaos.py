@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,11 +31,17 @@ def _behaviours(ctx: click.Context, param: click.Parameter, names: tuple[str, ..
         raise click.BadParameter(f"there is no behaviour {wrong!r}{nearest(wrong, known)}; {there}") from None
 
 
+class Minutes(click.FloatRange):
+    """A number of minutes; not-a-number is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        minutes = float(super().convert(value, param, ctx))
+        return minutes if minutes == minutes else self.fail(f"{value!r} is not a number of minutes", param, ctx)
+
+
 @click.command()
 @click.option("--seed", type=click.IntRange(0), help="Play the script of this seed.  [default: a new one]")
-@click.option(
-    "--minutes", type=click.FloatRange(0.05, 600), default=2.0, show_default=True, help="How long it may take."
-)
+@click.option("--minutes", type=Minutes(0.05, 600), default=2.0, show_default=True, help="How long it may take.")
 @click.option("--tasks", type=click.IntRange(1, 10_000), help="How many tasks.  [default: 20 a minute]")
 @click.option(
     "--only", metavar="BEHAVIOUR", multiple=True, callback=_behaviours, help="Only such agents. May be given again."

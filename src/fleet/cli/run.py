@@ -187,7 +187,7 @@ def _print(record: Mapping[str, object]) -> None:
 @run.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Say whether a supervisor runs for this home. Exit 1 when none does."""
+    """Say whether a supervisor runs for this home. Exit 1 when none does, or when somebody has stopped it."""
     from dataclasses import asdict
 
     from fleet.app.run import held_back
@@ -201,13 +201,15 @@ def status(as_json: bool) -> None:
         click.echo(_who(who))
     if closed is not None and not as_json:
         click.echo(f"nothing more is started: {clean(closed, 500)}")
-    if not who.running:
+    if not who.running or who.stopped:
         raise click.exceptions.Exit(1)
 
 
 def _who(who: Running) -> str:
     if not who.running:
         return f"no supervisor runs for {who.home}"
+    if who.stopped:
+        return f"the supervisor was stopped by a signal, and does nothing: kill -CONT {who.pid}"
     since = f" since {datetime.fromtimestamp(who.started):%Y-%m-%d %H:%M:%S}" if who.started else ""
     return f"the supervisor runs: process {who.pid or 'unknown'}{since}, for {who.home}"
 

@@ -25,6 +25,7 @@ from fleet.coders.stream import (
     dollars,
     dumped,
     fields,
+    has_count,
     items,
     known,
     other,
@@ -231,7 +232,9 @@ def _usage(value: object) -> Usage | None:
     used, read = fields(value), ("inputTokens", "cachedReadTokens", "cachedWriteTokens")
     cached, stored = known(used.get("cachedReadTokens")), known(used.get("cachedWriteTokens"))
     prompt = sum(count(used.get(name)) for name in read)
-    return Usage(prompt, count(used.get("outputTokens")), cached, stored) if used else None
+    if not has_count(used, *read, "outputTokens"):
+        return None
+    return Usage(prompt, count(used.get("outputTokens")), cached, stored)
 
 
 _promise: type[Coder] = Acp

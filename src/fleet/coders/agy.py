@@ -6,7 +6,20 @@ import json
 from dataclasses import dataclass
 
 from fleet.coders.base import Can, Coder, Command, Job, checked
-from fleet.coders.stream import Fields, count, dumped, fields, items, other, parse, session, short, strange, word
+from fleet.coders.stream import (
+    Fields,
+    count,
+    dumped,
+    fields,
+    has_count,
+    items,
+    other,
+    parse,
+    session,
+    short,
+    strange,
+    word,
+)
 from fleet.core.work import Event, EventKind, Usage
 
 OPTIONS = (
@@ -119,7 +132,9 @@ def _message(said: object) -> str | None:
 def _usage(value: object) -> Usage | None:
     """What one request read and wrote. What came from a cache is inside the input, as thinking is inside the output."""
     used = fields(value)
-    return Usage(count(used.get("input_tokens")), count(used.get("output_tokens"))) if used else None
+    if not has_count(used, "input_tokens", "output_tokens"):
+        return None
+    return Usage(count(used.get("input_tokens")), count(used.get("output_tokens")))
 
 
 _promise: type[Coder] = Agy

@@ -16,6 +16,7 @@ from fleet.coders.stream import (
     dollars,
     dumped,
     fields,
+    has_count,
     items,
     known,
     other,
@@ -50,6 +51,7 @@ HOOKS = {
     "StopFailure": "", "SessionEnd": "",
 }  # fmt: skip
 HOOK_SECONDS = 10
+TOKENS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 DENIED = ("requested permissions to", "permission request failed")  # answers to a call for which nobody gives leave
 INTERRUPTED = "[Request interrupted by user"  # no hook tells of it
 
@@ -305,12 +307,15 @@ def _usage(value: object) -> Usage | None:
     used = fields(value)
     plain, read, wrote = (used.get(f"{name}input_tokens") for name in ("", "cache_read_", "cache_creation_"))
     prompt = count(plain) + count(read) + count(wrote)
-    return Usage(prompt, count(used.get("output_tokens")), known(read), known(wrote)) if used else None
+    return (
+        Usage(prompt, count(used.get("output_tokens")), known(read), known(wrote)) if has_count(used, *TOKENS) else None
+    )
 
 
 def _total(models: Fields) -> Usage | None:
     """Over every model of the session, those of subagents too."""
-    return reduce(Usage.plus, map(_of_model, models.values())) if models else None
+    counted = [one for one in models.values() if has_count(fields(one), "inputTokens", "outputTokens")]
+    return reduce(Usage.plus, map(_of_model, counted)) if counted else None
 
 
 def _of_model(value: object) -> Usage:

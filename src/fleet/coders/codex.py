@@ -18,6 +18,7 @@ from fleet.coders.stream import (
     count,
     dumped,
     fields,
+    has_count,
     items,
     known,
     other,
@@ -264,7 +265,9 @@ def _usage(value: object) -> Usage | None:
     """Of the whole session, earlier attempts included. What came from a cache is inside the input already."""
     used = fields(value)
     cached, stored = known(used.get("cached_input_tokens")), known(used.get("cache_write_input_tokens"))
-    return Usage(count(used.get("input_tokens")), count(used.get("output_tokens")), cached, stored) if used else None
+    if not has_count(used, "input_tokens", "output_tokens"):
+        return None
+    return Usage(count(used.get("input_tokens")), count(used.get("output_tokens")), cached, stored)
 
 
 _promise: type[Talker] = Codex

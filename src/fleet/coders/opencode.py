@@ -14,6 +14,7 @@ from fleet.coders.stream import (
     dollars,
     dumped,
     fields,
+    has_count,
     known,
     other,
     parse,
@@ -168,7 +169,9 @@ def _usage(value: object) -> Usage | None:
     cache = fields(tokens.get("cache"))
     prompt = count(tokens.get("input")) + count(cache.get("read")) + count(cache.get("write"))
     written = count(tokens.get("output")) + count(tokens.get("reasoning"))
-    return Usage(prompt, written, known(cache.get("read")), known(cache.get("write"))) if tokens else None
+    if not (has_count(tokens, "input", "output", "reasoning") or has_count(cache, "read", "write")):
+        return None
+    return Usage(prompt, written, known(cache.get("read")), known(cache.get("write")))
 
 
 _promise: type[Talker] = OpenCode

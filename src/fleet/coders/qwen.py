@@ -13,7 +13,7 @@ from pathlib import Path
 from fleet.coders import claude
 from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked, named
 from fleet.coders.gemini import failure, plain
-from fleet.coders.stream import Fields, brief, count, fields, items, known, parse, word
+from fleet.coders.stream import Fields, brief, count, fields, has_count, items, known, parse, word
 from fleet.coders.told import hooked, told
 from fleet.core.talk import Signal, SignalKind
 from fleet.core.work import Event, EventKind, Usage
@@ -83,7 +83,7 @@ def _recalled(data: Fields) -> list[Event]:
         return []
     events = [event for part in items(fields(data.get("message")).get("parts")) for event in _part(part)]
     used = fields(data.get("usageMetadata"))
-    if used:
+    if has_count(used, "promptTokenCount", "candidatesTokenCount"):
         written = count(used.get("candidatesTokenCount")) + count(used.get("thoughtsTokenCount"))
         cached = known(used.get("cachedContentTokenCount"))
         usage = Usage(count(used.get("promptTokenCount")), written, cached)

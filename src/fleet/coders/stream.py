@@ -73,12 +73,17 @@ def items(value: object) -> list[Fields]:
 
 def count(value: object) -> int:
     """A number of tokens; what is not one counts nothing."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else 0
+    return known(value) or 0
 
 
 def known(value: object) -> int | None:
     """A number of tokens, where one was told: 0 is one."""
-    return count(value) if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else None
+
+
+def has_count(used: Fields, *names: str) -> bool:
+    """Whether a number of tokens stands under one of these names; where none does, nothing was told."""
+    return any(known(used.get(name)) is not None for name in names)
 
 
 def dollars(value: object) -> float | None:

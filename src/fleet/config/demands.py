@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,14 +30,6 @@ def resolve(spec: Spec, project: ProjectDemands, unverified: Unverified) -> Dema
     )
 
 
-def project_demands(cwd: Path, base: str | None) -> ProjectDemands:
-    """What the fleet.yaml of a directory asks, by the one that is trusted."""
-    from fleet.config.fleet_yaml import read_demands
-
-    found = trusted_yaml(cwd, base)
-    return ProjectDemands() if found is None else read_demands(found.text, found.path, found.source)
-
-
 @dataclass(frozen=True, slots=True)
 class Trusted:
     """A fleet.yaml that no agent of the task has written."""
@@ -58,6 +51,17 @@ def trusted_yaml(cwd: Path, base: str | None) -> Trusted | None:
         return Trusted(tracked, Path(source), source)
     found = project_file(cwd)
     return None if found is None else Trusted(text_of(found), found, FLEET_YAML)
+
+
+Find = Callable[[Path, str | None], Trusted | None]
+
+
+def project_demands(cwd: Path, base: str | None, find: Find = trusted_yaml) -> ProjectDemands:
+    """What the fleet.yaml of a directory asks, by the one that is trusted."""
+    from fleet.config.fleet_yaml import read_demands
+
+    found = find(cwd, base)
+    return ProjectDemands() if found is None else read_demands(found.text, found.path, found.source)
 
 
 def _tracked(cwd: Path, commit: str) -> str | None:

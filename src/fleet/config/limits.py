@@ -114,10 +114,10 @@ def candidates(cwd: Path, is_ours: Callable[[Path], bool] = _is_ours) -> Iterato
 
     A parent of somebody else is not looked into: /tmp belongs to everybody.
     """
-    here = cwd.resolve()
+    here, own = cwd.resolve(), Path.home()
     for directory in (here, *here.parents):
         if directory != here and not is_ours(directory):
             return
         yield directory / FLEET_YAML
-        if os.path.lexists(directory / ".git") or directory == Path.home():
+        if os.path.lexists(directory / ".git") or directory == own:
             return

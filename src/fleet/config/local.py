@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from fleet.config.demands import trusted_yaml
+from fleet.config.demands import Find, trusted_yaml
 from fleet.config.limits import project_file
 from fleet.core import FleetError
 from fleet.core.fleet import Fleet
@@ -45,12 +45,12 @@ def where(attempt: Attempt) -> str:
     return attempt.spec.cwd if attempt.spec else attempt.cwd
 
 
-def noted(cwd: Path, base: str | None) -> tuple[str, ...]:
+def noted(cwd: Path, base: str | None, find: Find = trusted_yaml) -> tuple[str, ...]:
     """What agents may call such models there, by the fleet.yaml that is trusted; none without one that names models."""
     from fleet.config.fleet_yaml import read
 
     try:
-        found = trusted_yaml(cwd, base)
+        found = find(cwd, base)
         return () if found is None else local_names(read(found.text, found.path).fleet)
     except (FleetError, OSError):
         return ()

@@ -6,6 +6,7 @@ import re
 import typing
 from enum import StrEnum
 from functools import cache
+from threading import Lock
 from types import UnionType
 from typing import Annotated, Any, TypeVar
 
@@ -24,6 +25,7 @@ WORDS = {
     "float | str": "a number or text",
 }
 MISFIT = object()
+ALONE = Lock()  # msgspec crashes when two threads need a type first at the same time
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,7 +132,9 @@ def _list(kind: Any, value: object, path: Path, document: Document) -> object:
 
 def _leaf(kind: Any, value: object, path: Path, document: Document) -> object:
     try:
-        return _checked(kind, msgspec.convert(value, kind, strict=True))
+        with ALONE:
+            fitting = msgspec.convert(value, kind, strict=True)
+        return _checked(kind, fitting)
     except msgspec.ValidationError as problem:
         document.problem(path, f"{dotted(path)} must be {_plain(str(problem))}")
     except ValueError as problem:

@@ -12,14 +12,14 @@ TAIL = 300  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class Beginning:
     """By what an agent shows that it has begun."""
 
     names: tuple[str, ...] = ()  # of the session that it was told to begin or to go on with; empty: it names its own
     words: bool = False  # what it says is its own or its model's, and no banner
 
 
-def proves(event: Event, by: Proof) -> bool:
+def begins(event: Event, by: Beginning) -> bool:
     """Whether an event shows that the agent we started has begun.
 
     One that names our session, or any session where we could choose none: nobody else can write into its pipe. Failing

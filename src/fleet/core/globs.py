@@ -30,6 +30,13 @@ def matching(patterns: Iterable[str], path: str) -> str | None:
     return next((pattern for pattern in patterns if is_match(pattern, path)), None)
 
 
+def may_match(patterns: tuple[str, ...], path: str) -> bool:
+    """Whether one of many patterns may mean a path; quick, and never False for one that does. Whatever a path is meant
+    by, one of its names is like the last name of the pattern.
+    """
+    return any(map(_last_names(patterns).match, path.strip("/").split("/")))
+
+
 def folded(text: str) -> str:
     """A path or a pattern as a careless file system sees it: without case, invisible marks and what ends a name."""
     if text.isascii():
@@ -86,6 +93,13 @@ def _fits(wanted: tuple[str, ...], steps: list[str]) -> bool:
             again = (again[0], again[1] + 1)
             at, here = again
     return all(step == ANY_DEPTH for step in wanted[at:])
+
+
+@lru_cache(64)
+def _last_names(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """One expression for the last name of each pattern."""
+    lasts = (next((step for step in reversed(_steps(one)) if step != ANY_DEPTH), "*") for one in patterns)
+    return re.compile("|".join(_name(step).pattern for step in lasts))
 
 
 @lru_cache(4096)

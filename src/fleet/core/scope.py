@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 
-from fleet.core.globs import folded, is_match, matching
+from fleet.core.globs import folded, is_match, matching, may_match
 from fleet.core.proof import Breach, Change, ChangeKind, EntryKind, Scope
 from fleet.core.text import clean, sayable
 
@@ -63,10 +64,12 @@ def breaches(changes: Sequence[Change], scope: Scope, *, check_files: Collection
 def protected_as(path: str) -> str | None:
     """What a path is that may not be changed unless it is said; None when it may. Nobody gets around it by spelling."""
     seen = folded(path)
-    for what, patterns in PROTECTED.items():
-        if any(is_match(folded(pattern), seen) for pattern in patterns):
-            return what
-    return None
+    return next((what for what, patterns in _kinds() if may_match(patterns, seen) and matching(patterns, seen)), None)
+
+
+@cache
+def _kinds() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((what, tuple(folded(pattern) for pattern in patterns)) for what, patterns in PROTECTED.items())
 
 
 def leads_out(path: str, target: str) -> bool:

@@ -290,6 +290,9 @@ class Attempt:
     untaken: str = ""  # why no tree of what it found could be taken, in a repository
     began_tree: str | None = None  # the git tree that it found, with what was not committed
     base_tree: str | None = None  # the one that its result is compared with: what the first attempt in this place found
+    left_at: str | None = None  # the commit and the tree that it left
+    left_tree: str | None = None
+    inherits: str = ""  # what an earlier attempt was refused for, and which it found: why it proves nothing
     proof: Proof | None = None  # what the evidence says of its work
     reason: str = ""  # for that, in one sentence
     nonce: str = ""  # known to its agent alone: an event that carries it comes from the agent that was started

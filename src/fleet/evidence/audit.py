@@ -89,6 +89,9 @@ def copied(attempt: Attempt, path: Path, link: Link) -> Finding | None:
 
 
 def _chained(attempt: Attempt, link: Link | None, broken: Sequence[str]) -> Finding:
+    if link is None and not attempt.receipt:
+        said = f"{attempt.id} says {attempt.proof}, and there is no receipt of it in the chain"
+        return Finding("chain", False, f"{said}; a supervisor that was ended while it wrote one goes on: fleet run")
     if link is None:
         return Finding("chain", False, f"the receipt of {attempt.id} is missing from the chain")
     if attempt.receipt and attempt.receipt != link.hash:
@@ -147,10 +150,11 @@ def _git(receipt: Receipt, let_go: Mapping[str, float]) -> Iterator[Finding]:
     result, attempt = receipt.result, receipt.attempt
     if result.head is None and result.landing is None:
         return
-    found = git.find(Path(attempt.repository or attempt.cwd))
+    at = Path(attempt.repository or attempt.cwd)
+    found = git.find(at) or git.bare(at)
     if found is None:
         missing = False if result.landing else None
-        yield Finding("commit", missing, f"there is no repository any more: {attempt.repository or attempt.cwd}")
+        yield Finding("commit", missing, f"there is no repository any more: {at}")
         return
     with git.mirror(found) as ours:
         yield _landing(attempt, result, found, ours, let_go) if result.landing else _head(result, ours)

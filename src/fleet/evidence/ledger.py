@@ -19,6 +19,8 @@ CREATE TABLE IF NOT EXISTS attempts (
 CREATE UNIQUE INDEX IF NOT EXISTS attempts_of_a_task ON attempts (task, number);
 CREATE INDEX IF NOT EXISTS attempts_unsettled ON attempts (settled) WHERE settled = 0;
 CREATE INDEX IF NOT EXISTS attempts_ended ON attempts (json_extract(facts, '$.ended'));
+CREATE INDEX IF NOT EXISTS attempts_refused ON attempts (json_extract(facts, '$.cwd'))
+    WHERE json_extract(facts, '$.proof') = 'refused';
 CREATE TABLE IF NOT EXISTS contexts (
     coder TEXT NOT NULL, model TEXT NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (coder, model)
 ) WITHOUT ROWID;
@@ -40,6 +42,11 @@ CONTEXT = "SELECT tokens FROM contexts WHERE coder = :coder AND model = :model"
 SINCE = """
     SELECT facts FROM attempts WHERE json_extract(facts, '$.ended') >= :moment OR json_extract(facts, '$.ended') IS NULL
     ORDER BY id
+"""
+REFUSED_IN = """
+    SELECT facts FROM attempts
+    WHERE json_extract(facts, '$.cwd') = :cwd AND json_extract(facts, '$.proof') = 'refused'
+    ORDER BY json_extract(facts, '$.ended') DESC
 """
 LAST_OF_EACH = "SELECT facts, max(number) FROM attempts GROUP BY task"
 
@@ -111,6 +118,10 @@ class Ledger:
     def since(self, moment: float) -> list[Attempt]:
         """The attempts that ended at this time or later, and those that have not ended."""
         return self._list(SINCE, moment=moment)
+
+    def refused_in(self, directory: str) -> list[Attempt]:
+        """The attempts whose work in that very directory was refused, the newest first."""
+        return self._list(REFUSED_IN, cwd=directory)
 
     def forgive(self, task: str) -> None:
         """Let the failures so far count no more, for a person who opens the task again."""

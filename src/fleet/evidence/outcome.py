@@ -29,7 +29,7 @@ def outcome(
     landing = own if began.base == began.tree else trees.changes(began.base, stand.tree)
     pending: set[str] = set()
     if own and not stand.is_committed:
-        pending = set(_paths(trees.changes(stand.committed, stand.tree)))
+        pending = set(_paths(own if stand.committed == began.tree else trees.changes(stand.committed, stand.tree)))
     moved = stand.head is not None and stand.head != began.head
     left = [path for path in _paths(own) if path in pending]
     gone = [] if moved else [path for path in _paths(own) if path not in pending]

@@ -59,6 +59,7 @@ def look_into(found: Repository, *borrowed: Path) -> Iterator[Trees]:
     """
     objects = found.common / "objects"
     with repository.workshop(found, *borrowed, write_to=objects) as shop:
+        git.add_own_exclude(shop.at)
         yield Trees(found, shop)
 
 
@@ -88,7 +89,7 @@ class Ways:
 
     def _filters(self, paths: list[bytes]) -> tuple[dict[bytes, str], set[bytes]]:
         """Which paths the base has a filter for; and which others have one by what an agent could have written."""
-        more = repository.text(self._settings / "info/attributes")
+        more = git.text(self._settings / "info/attributes")
         autocrlf = self._shop.converts_lines(self._settings)
         asked = {
             key: {path: way(found, autocrlf) for path, found in self._shop.attributes(paths, *key).items()}
@@ -120,6 +121,7 @@ class Trees:
         given, and by the settings of the repository that is the user's.
         """
         head = git.head(self._found).commit
+        self._shop.heed_modes(settings or self._found.common)
         without = {os.fsencode(path) for path in leave_out}
         changed = [one for one in self._changed(head) if one.path not in without or one.is_tracked]
         ways = Ways(self._shop, base or head, head, settings or self._found.common)

@@ -25,6 +25,7 @@ SYMREFS = 5
 PREFIX = "fleet-git-"
 LONG_AGO = 3600.0
 LARGEST_INDEX = 1024**3
+LARGEST_SETTINGS = 1024**2
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 
@@ -45,12 +46,21 @@ class Head:
 
 def find(directory: Path) -> Repository | None:
     """The repository a directory belongs to, found by looking at files only."""
-    for top in (directory, *directory.parents):
-        own = _own(top / ".git")
+    at, below = str(directory), ""
+    while at != below:
+        marker = os.path.join(at, ".git")
+        own = _own(Path(marker)) if os.path.lexists(marker) else None
         if own is not None:
             common = _line(own / "commondir")
-            return Repository(top, own, (own / common).resolve() if common else own)
+            return Repository(Path(at), own, (own / common).resolve() if common else own)
+        at, below = os.path.dirname(at), at
     return None
+
+
+def bare(directory: Path) -> Repository | None:
+    """The repository that a directory is itself, without a working tree."""
+    whole = (directory / "HEAD").is_file() and (directory / "objects").is_dir() and (directory / "refs").is_dir()
+    return Repository(directory, directory, directory) if whole else None
 
 
 def head(repository: Repository) -> Head:
@@ -123,11 +133,12 @@ class Mirror:
         return self._ask("diff-tree", "-r", "--raw", "-z", "--no-renames", base, tip, "--")
 
     def standing(self, tip: str | None) -> str | None:
-        """What stands in the working tree and is not committed, as `git status --porcelain=v2 -z` says it.
+        """What stands in the working tree and is not committed, as `git status --porcelain=v2 -z` says it, but for
+        what the user's own git ignores.
 
         Submodules are left out: git would start itself there, with what stands in their configuration.
         """
-        return self._status(tip, "--porcelain=v2", "--untracked-files=all")
+        return self._status(tip, "--porcelain=v2", "--untracked-files=all", own=True)
 
     def tree(self, commit: str) -> str | None:
         """The tree of a commit; None when the repository has no such commit."""
@@ -142,10 +153,12 @@ class Mirror:
         text = self._status(tip, "--porcelain=v1", "--untracked-files=normal")
         return None if text is None else [entry[3:] for entry in text.split("\0") if entry]
 
-    def _status(self, tip: str | None, *form: str) -> str | None:
+    def _status(self, tip: str | None, *form: str, own: bool = False) -> str | None:
         try:
             copy_index(self._repository.own / "index", self._at / "index")
             copy_exclude(self._repository.common, self._at)
+            if own:
+                add_own_exclude(self._at)
         except OSError:
             return None
         files.write(self._at / "HEAD", f"{tip or 'ref: refs/heads/none'}\n".encode())
@@ -179,6 +192,43 @@ def copy_exclude(common: Path, to: Path) -> None:
     content = files.read(common / "info/exclude")
     if content is not None:
         files.write(to / "info/exclude", content)
+
+
+def add_own_exclude(to: Path) -> None:
+    """Let what the user's own git leaves out everywhere go before that list. A repository's settings are not asked for
+    it: an agent can write them.
+    """
+    own = text(_own_exclude(to))
+    if own:
+        files.write(to / "info/exclude", own + b"\n" + text(to / "info/exclude"))
+
+
+def own_settings() -> tuple[Path, Path]:
+    """The user's own settings of git, in the order in which they are read."""
+    return _own_directory() / "config", Path.home() / ".gitconfig"
+
+
+def _own_directory() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
+
+
+def _own_exclude(to: Path) -> Path:
+    """Where the user's own list is by their settings, read as text, because what they include could be anything."""
+    said, usual = b"\n".join(text(one) for one in own_settings()), _own_directory() / "ignore"
+    if b"excludesfile" not in said.lower():
+        return usual
+    files.write(to / "settings", said)
+    args = ("config", "--file", str(to / "settings"), "--no-includes", "--get", "core.excludesFile")
+    done = run(armour.command(*args), cwd=to, timeout=SECONDS, env=armour.environment(to))
+    return Path(os.path.expanduser(os.fsdecode(done.out).strip("\n"))) if done.code == 0 else usual
+
+
+def text(path: Path) -> bytes:
+    """A file of settings; one that cannot be read says nothing."""
+    try:
+        return files.read(path, follow=True, limit=LARGEST_SETTINGS) or b""
+    except OSError:
+        return b""
 
 
 def _own(marker: Path) -> Path | None:

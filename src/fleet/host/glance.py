@@ -46,10 +46,10 @@ class _Question:
 
 def glance(trees: Sequence[tuple[Repository, str | None]]) -> list[Glance]:
     """Look at each tree with its base."""
+    heads = [git.head(found).commit for found, _ in trees]  # once: it is what git is asked about, too
     with TemporaryDirectory(prefix=PREFIX) as made:
-        questions = list(_questions(Path(made), trees))
+        questions = list(_questions(Path(made), trees, heads))
         answers = {(one.of, one.is_status): answer for one, answer in _asked(questions)}
-    heads = [git.head(found).commit for found, _ in trees]
     return [
         Glance(_ahead(base, heads[number], answers.get((number, False))), _changed(answers.get((number, True))))
         for number, (_, base) in enumerate(trees)
@@ -66,13 +66,14 @@ def _changed(answer: bytes | None) -> int | None:
     return None if answer is None else sum(1 for entry in answer.split(b"\0") if entry)
 
 
-def _questions(made: Path, trees: Sequence[tuple[Repository, str | None]]) -> Iterator[_Question]:
+def _questions(
+    made: Path, trees: Sequence[tuple[Repository, str | None]], heads: Sequence[str | None]
+) -> Iterator[_Question]:
     shared: dict[Path, Path] = {}
-    for number, (found, base) in enumerate(trees):
+    for number, ((found, base), head) in enumerate(zip(trees, heads, strict=True)):
         if found.common not in shared:
             shared[found.common] = _mirror(made / str(len(shared)), found.common)
         common = shared[found.common]
-        head = git.head(found).commit
         own = common / "worktrees" / str(number)
         own.mkdir()
         (own / "HEAD").write_text(f"{head or 'ref: refs/heads/none'}\n")

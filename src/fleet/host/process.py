@@ -332,6 +332,12 @@ def _look(pid: int) -> Process | None:
     return Process(pid, fields[19].decode(), int(fields[1])) if fields else None
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether somebody has stopped a process, by a signal or a debugger: it lives, and does nothing."""
+    fields = _stat(pid)
+    return fields is not None and fields[0] in (b"T", b"t")
+
+
 def _stat(pid: int) -> list[bytes] | None:
     """What the kernel says of a living process, from its state on, which its own name cannot disturb."""
     try:

@@ -31,6 +31,12 @@ from fleet.host.run import Ran, run
 
 SECONDS = 600.0
 PIECE = 1024 * 1024
+AUTOCRLF = re.compile(rb"autocrlf", re.IGNORECASE)
+NO_MODES = re.compile(rb"filemode\s*=\s*\"?(false|no|off|0)", re.IGNORECASE)
+NO = ("false", "no", "off", "0")
+# What keeps half of its lines and its name was renamed. Git finds that at once, however many files there are; for those
+# that change their names too it compares each with each, and gives up above a thousand.
+BY_NAME = {"GIT_BASENAME_FACTOR": "0"}
 QUIET = (
     "--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
     "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false", "-c", "core.quotePath=false",
@@ -173,7 +179,7 @@ class Workshop:
     def __init__(self, top: Path, at: Path, write_to: Path | None = None) -> None:
         self.top = top
         self.at = at
-        self._env = armour.environment(at)
+        self._env = armour.environment(at) | BY_NAME
         if write_to is not None:
             borrowed = (at / "objects/info/alternates").read_bytes().splitlines()
             self._env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(_listed(os.fsdecode(one)) for one in borrowed)
@@ -232,16 +238,24 @@ class Workshop:
             files.write(self.at / "info/attributes", RAW.attributes)
 
     def converts_lines(self, common: Path) -> bool:
-        """Whether the user's git changes how lines end in all that is text: by their own settings, then by those of
-        the repository. They are read as text, because what they include could be anything.
+        """Whether the user's git changes how lines end in all that is text."""
+        return self._said(common, "core.autocrlf", AUTOCRLF) in YES
+
+    def heed_modes(self, common: Path) -> None:
+        """Look at no modes from now on, where the user's git does not."""
+        if self._said(common, "core.fileMode", NO_MODES) in NO:
+            files.write(self.at / "config", armour.CONFIG + b"\tfileMode = false\n")
+
+    def _said(self, common: Path, name: str, hint: re.Pattern[bytes]) -> str:
+        """What the user's own settings say, then those of the repository. They are read as text, because what they
+        include could be anything; git is asked only where the hint is found in it.
         """
-        own = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-        said = b"\n".join(text(one) for one in (Path(own, "git/config"), Path.home() / ".gitconfig", common / "config"))
-        if b"autocrlf" not in said.lower():
-            return False
+        said = b"\n".join(git.text(one) for one in (*git.own_settings(), common / "config"))
+        if not hint.search(said):
+            return ""
         files.write(self.at / "settings", said)
-        done = self.ask("config", "--file", str(self.at / "settings"), "--no-includes", "--get", "core.autocrlf")
-        return done.code == 0 and done.out.decode(errors="replace").strip().lower() in YES
+        done = self.ask("config", "--file", str(self.at / "settings"), "--no-includes", "--get", name)
+        return done.out.decode(errors="replace").strip().lower() if done.code == 0 else ""
 
     def contents(self, names: Iterable[str]) -> dict[str, bytes]:
         """What objects hold, by their names: each is what it is called."""
@@ -301,14 +315,6 @@ class Workshop:
 def _line(mode: str, name: str, path: bytes) -> bytes:
     """For `update-index --index-info`."""
     return b"%s %s 0\t%s\0" % (mode.encode(), name.encode(), path)
-
-
-def text(path: Path) -> bytes:
-    """A file of settings; one that cannot be read says nothing."""
-    try:
-        return files.read(path, follow=True, limit=PIECE) or b""
-    except OSError:
-        return b""
 
 
 def _is_kept(path: Path) -> bool:

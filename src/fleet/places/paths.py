@@ -79,10 +79,7 @@ def _config(common: Path) -> str:
 
 
 def _bare(cwd: Path) -> Project | None:
-    for one in (cwd, *cwd.parents):
-        if (one / "HEAD").is_file() and (one / "objects").is_dir() and (one / "refs").is_dir():
-            return Project(one, one)
-    return None
+    return next((Project(one, one) for one in (cwd, *cwd.parents) if git.bare(one)), None)
 
 
 def check_branch(name: str) -> str:

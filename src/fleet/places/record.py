@@ -40,6 +40,9 @@ class Record:
         return Place(path, self.branch, self.base, self.kind, Path(self.repository))
 
 
+msgspec.json.Decoder(Record)  # known from here on: msgspec crashes when two threads need a type first at the same time
+
+
 def read(path: Path) -> Record | None:
     """What is written down of the place at a path; None when nothing is, or what fleet would not write."""
     if path.name in ("", "..") or "\0" in path.name:

@@ -122,8 +122,7 @@ def _unready(terminal: Terminal, within: float) -> Delivery | None:
 
 
 def _unready_by_signals(terminal: Terminal, within: float) -> Delivery | None:
-    looked = -DEATH_GLANCE
-    felt = terminal.felt()
+    looked, felt = 0.0, terminal.felt()
     for passed in _until(within):
         felt = terminal.felt()
         if felt.mood not in FORBIDDEN:
@@ -165,7 +164,7 @@ def _give(terminal: Terminal, text: str, within: float) -> Delivery:
 def _calm(terminal: Terminal) -> Screen | None:
     """The screen before a paste, once its input line has come to rest, or was waited for long enough."""
     last, since = terminal.screen(), 0.0
-    for passed in _until(CALM_WITHIN):
+    for passed in _until(CALM_WITHIN, CALM / 3):
         screen = terminal.screen()
         if screen is None or last is None or screen.dead:
             return screen

@@ -60,13 +60,24 @@ class Server:
         self.socket = f"fleet-{_short(home)}-{_short(repository)}"
         self._tmux = tmux.Client(self.socket)
 
-    def open(self, name: str, attempt: str, cwd: Path, argv: Sequence[str], size: tuple[int, int] = (200, 50)) -> Seen:
-        """A session that runs a program, found again when there is one for this attempt, wherever it was begun.
+    def open(
+        self,
+        name: str,
+        attempt: str,
+        cwd: Path,
+        argv: Sequence[str],
+        size: tuple[int, int] = (200, 50),
+        *,
+        is_first: bool = False,
+    ) -> Seen:
+        """A session that runs a program, found again when there is one for this attempt, wherever it was begun; it is
+        not looked for by who knows that this is the first.
 
         The name gets a number when another has it already. Nothing of the words is read by a shell, or by tmux.
         """
-        for wanted in _names(name):
-            found = self.find(attempt) or self._new(wanted, attempt, cwd, argv, size)
+        for number, wanted in enumerate(_names(name)):
+            found = None if is_first and not number else self.find(attempt)
+            found = found or self._new(wanted, attempt, cwd, argv, size)
             if found is not None:
                 return found
         raise Unavailable(f"no session could be opened for {attempt}", hint=f"tmux -L {self.socket} list-sessions")

@@ -65,9 +65,8 @@ class Attempts:
         try:
             await self._scope.meet(self.current[name], hold.abort)
             await follow(self._house, self.current[name], hold, self._know, self._watch)
-            await aside(self._keep, out_of_scope(self._house, self.current[name]))
             await hand_over(self._house, self.current[name], self._keep)
-            await self._change(name, partial(hear_refused, self._house))
+            await self._change(name, self._afterwards)
         finally:
             hold.close()
             self.settling.add(name)
@@ -144,6 +143,10 @@ class Attempts:
 
     def _start(self, attempt: Attempt) -> keeper.Start:
         return start(self._house, attempt, self._house.tracker.get(attempt.task))[1]
+
+    def _afterwards(self, attempt: Attempt) -> Attempt:
+        """What was written down beside its output while it ran: that it was ended for what it touched, or refused."""
+        return hear_refused(self._house, out_of_scope(self._house, attempt))
 
     def _look(self, attempt: Attempt) -> Attempt:
         """Write down what the agent left, before a check leaves things of its own; once, however often it is asked."""

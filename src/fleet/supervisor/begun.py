@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fleet import keeper
 from fleet.core import FleetError
-from fleet.core.dispatch import Proof, Remains, hindrance, proves, tail
+from fleet.core.dispatch import Beginning, Remains, begins, hindrance, tail
 from fleet.core.text import clean
 from fleet.core.work import Attempt, Ending, Event, Hindrance
 from fleet.host import files
@@ -19,20 +19,20 @@ LINES = 8
 BY_HAND = (Ending.CANCELLED, Ending.TOKENS, Ending.COST, Ending.CONTEXT)
 
 
-def proof_of(house: House, attempt: Attempt, earlier: Sequence[Attempt]) -> Proof:
+def beginning_of(house: House, attempt: Attempt, earlier: Sequence[Attempt]) -> Beginning:
     """By what the agent of an attempt shows that it has begun; of one that is not declared any more, words."""
     try:
         can = house.find_coder(attempt.coder, house.runtime).can
     except FleetError:
-        return Proof(words=True)
+        return Beginning(words=True)
     sessions = (one.session for one in earlier if one.session is not None)
     names = (attempt.nonce, *sessions) if can.name and attempt.nonce else ()
-    return Proof(names, can.words)
+    return Beginning(names, can.words)
 
 
-def begun(attempt: Attempt, events: Iterable[Event], by: Proof, now: float) -> Attempt:
+def begun(attempt: Attempt, events: Iterable[Event], by: Beginning, now: float) -> Attempt:
     """The attempt, with when it was first shown that its agent has begun."""
-    if attempt.dispatched is None and any(proves(event, by) for event in events):
+    if attempt.dispatched is None and any(begins(event, by) for event in events):
         return replace(attempt, dispatched=now)
     return attempt
 

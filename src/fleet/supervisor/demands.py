@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fleet.config.demands import project_demands, resolve
+from fleet.config.demands import Find, project_demands, resolve
 from fleet.core.proof import Demands
 from fleet.core.task import Spec
 from fleet.core.work import Attempt, PlaceKind
 from fleet.supervisor.house import House
 
 
-def demands(house: House, attempt: Attempt, spec: Spec, kind: PlaceKind, head: str | None) -> Demands:
+def demands(house: House, earlier: Sequence[Attempt], spec: Spec, base: str | None, find: Find) -> Demands:
     """What task, project and machine ask. The project's word is that of the commit which the task's first agent found,
     or of the file outside git as it stood then: none of them has written it.
     """
-    earlier = house.earlier(attempt)
     since = [one for one in earlier if one.demands is not None and not one.forgiven and one.started is not None]
     if since and since[0].demands is not None and since[0].spec == spec:
         return since[0].demands
-    base = trusted(earlier, kind, head)
-    return resolve(spec, project_demands(Path(spec.cwd), base), house.runtime.unverified)
+    return resolve(spec, project_demands(Path(spec.cwd), base, find), house.runtime.unverified)
 
 
 def trusted(earlier: Sequence[Attempt], kind: PlaceKind | None, head: str | None) -> str | None:

@@ -12,12 +12,12 @@ from pathlib import Path
 from fleet import keeper
 from fleet.coders.base import ASK_GRACE
 from fleet.core import FleetError, Unavailable
-from fleet.core.dispatch import Proof
+from fleet.core.dispatch import Beginning
 from fleet.core.liveness import BREAK_OFF, Action, LifeState
 from fleet.core.work import Attempt, Ending, Event, Limits
 from fleet.supervisor.aside import aside
 from fleet.supervisor.asked import waits
-from fleet.supervisor.begun import begun, hindered, proof_of
+from fleet.supervisor.begun import beginning_of, begun, hindered
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import Reached, Spent, full, nudged, overspent, spent, stuck
 from fleet.supervisor.notes import Notes
@@ -61,8 +61,7 @@ class Follower:
 
     async def follow(self, know: Callable[[Attempt], None], limits: Limits) -> None:
         house, clock = self.house, self.clock
-        read, self.earlier = await aside(reader, house, self.attempt), await aside(house.earlier, self.attempt)
-        before, proof = spent(self.earlier), await aside(proof_of, house, self.attempt, self.earlier)
+        self.earlier, read, before, beginning = await aside(_known, house, self.attempt)
         overdue = Overdue(house, self.attempt, self.directory, clock() + limits.timeout)
         self.watched.called_before(self.notes.unreturned() if self.attempt.offset else (), clock())
         saved, known, over = 0.0, self.attempt, False
@@ -74,7 +73,7 @@ class Follower:
                 if news is None and clock() >= overdue.at:
                     await overdue.rouse(clock())
                 for piece in transcript.lines(last=over):
-                    await self._digest(read, piece, proof, before)
+                    await self._digest(read, piece, beginning, before)
                     know(self.attempt)
                 if news or transcript.reach != reached:
                     self.watched.hear(self.attempt, (), clock())
@@ -91,10 +90,10 @@ class Follower:
                     with suppress(Unavailable):  # figures only: they are saved again, and the transcript has them
                         await aside(house.ledger.save, self.attempt)
 
-    async def _digest(self, read: Reader, piece: list[tuple[bytes, int]], proof: Proof, before: Spent) -> None:
+    async def _digest(self, read: Reader, piece: list[tuple[bytes, int]], beginning: Beginning, before: Spent) -> None:
         """Take in some lines, and end an agent that has reached a limit with them."""
         house, was = self.house, self.attempt
-        self.attempt, events = await aside(_digest, house, was, read, piece, self.notes, proof)
+        self.attempt, events = await aside(_digest, house, was, read, piece, self.notes, beginning)
         self.watched.hear(self.attempt, events, self.clock())
         if was.dispatched is None and self.attempt.dispatched is not None:
             self.attempt = replace(self.attempt, hindrance=None, seen="")
@@ -108,7 +107,8 @@ class Follower:
         news, self.watched.news = self.watched.news, None
         assert news is not None
         self.watched.stirred.clear()
-        news = await aside(_fitting, self.house, self.attempt, self.earlier, news)
+        if news.action is Action.NUDGE and news.life.state is not LifeState.LINGERING:
+            news = await aside(_fitting, self.house, self.attempt, self.earlier, news)
         life, was = news.life, self.attempt.life
         asks = news.action is Action.ASK
         if asks and not (self.attempt.needs_you and was is not None and was.state is life.state):
@@ -154,9 +154,7 @@ class Follower:
 
 
 def _fitting(house: House, attempt: Attempt, earlier: list[Attempt], news: News) -> News:
-    """The news, with what can be done: a person is asked about an agent that cannot be nudged, and told why."""
-    if news.action is not Action.NUDGE or news.life.state is LifeState.LINGERING:
-        return news
+    """News of an agent that is to be nudged: about one that cannot be, a person is asked, and told why."""
     try:
         resume = house.find_coder(attempt.coder, house.runtime).can.resume
     except FleetError:
@@ -193,8 +191,14 @@ def reader(house: House, attempt: Attempt) -> Reader:
         return text
 
 
+def _known(house: House, attempt: Attempt) -> tuple[list[Attempt], Reader, Spent, Beginning]:
+    """What it is followed by: who came before, how its lines are read, what was spent, and what shows it has begun."""
+    earlier = house.earlier(attempt)
+    return earlier, reader(house, attempt), spent(earlier), beginning_of(house, attempt, earlier)
+
+
 def _digest(
-    house: House, attempt: Attempt, read: Reader, piece: list[tuple[bytes, int]], notes: Notes, proof: Proof
+    house: House, attempt: Attempt, read: Reader, piece: list[tuple[bytes, int]], notes: Notes, beginning: Beginning
 ) -> tuple[Attempt, list[Event]]:
     """What some lines of output mean for the attempt, written down as events."""
     events = [(event, offset) for line, offset in piece if line for event in read(line)]
@@ -205,7 +209,7 @@ def _digest(
     for event, _ in events:
         heard = fold(heard, event)
     told = [event for event, _ in events]
-    heard = begun(estimated(house, heard), told, proof, house.now())
+    heard = begun(estimated(house, heard), told, beginning, house.now())
     hear(house, attempt, heard, told)
     return heard, told
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from fleet import keeper, places, tracker
 from fleet.coders import context_of
+from fleet.config.demands import trusted_yaml
 from fleet.config.limits import project_limits, resolve_limits
 from fleet.config.local import noted
 from fleet.core import FleetError, Unavailable
@@ -18,6 +21,7 @@ from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.demands import demands, trusted
 from fleet.supervisor.house import House
+from fleet.supervisor.inherited import inherited
 from fleet.supervisor.limits import context_limit, overspent, spent
 from fleet.supervisor.place import Placed, Slow, furnished, settle_in
 from fleet.supervisor.result import note_before
@@ -54,15 +58,18 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     place, now = placed.place, places.prepare(placed.cwd)  # an earlier attempt may have committed since it was made
     files.private_dir(house.artifacts(attempt.task))
     files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
-    variables = _furnish(house, attempt, placed, at_leisure)
+    earlier = house.earlier(attempt)
+    variables = _furnish(house, attempt, earlier, placed, at_leisure=at_leisure)
     stands = replace(attempt, cwd=str(placed.cwd), place=place.kind, repository=str(place.repository or ""))
-    began = note_before(house, found_by(stands, house.earlier(attempt)))
+    began = note_before(house, found_by(stands, earlier))
     told = house.ledger.context(attempt.coder, attempt.model)
     own = house.runtime.coders.get(attempt.coder)
     said = own.context_limit if own else None
     context = context_limit(told, said or context_of(coder, attempt.model), declared=said is not None)
+    trust, find = trusted(earlier, place.kind, now.base), cache(trusted_yaml)
     prepared = replace(
         began,
+        inherits=inherited(house, began, spec.cwd),
         branch=now.branch or place.branch,
         base=now.base,
         variables=variables,
@@ -73,21 +80,23 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
         asked_before=asked.how_many(house, attempt.task),
         remarks=remarks.last(house.home, attempt.task),
         spec=spec,
-        demands=demands(house, attempt, spec, place.kind, now.base),
-        local=noted(Path(spec.cwd), trusted(house.earlier(attempt), place.kind, now.base)),
+        demands=demands(house, earlier, spec, trust, find),
+        local=noted(Path(spec.cwd), trust, find),
     )
-    used_up = overspent(prepared, spent(house.earlier(attempt)))
+    used_up = overspent(prepared, spent(earlier))
     if used_up is not None:
         return replace(prepared, ending=used_up.ending, cause=f"{used_up.cause}; used by earlier attempts"), None
-    return start(house, prepared, task)  # nothing is started yet: what cannot be is said now
+    return start(house, prepared, task, earlier)  # nothing is started yet: what cannot be is said now
 
 
-def _furnish(house: House, attempt: Attempt, placed: Placed, at_leisure: bool) -> dict[str, str]:
+def _furnish(
+    house: House, attempt: Attempt, earlier: Sequence[Attempt], placed: Placed, *, at_leisure: bool
+) -> dict[str, str]:
     """The variables of the attempt's place. Its set-up commands are run before the first agent works there."""
     workspace = placed.workspace
     if workspace is None:
         return {}
-    begun = any(one.started is not None for one in house.earlier(attempt))
+    begun = any(one.started is not None for one in earlier)
     if workspace.setup and not workspace.quick and not begun and not at_leisure:
         raise Slow
     found = furnished(house, attempt, placed.place, workspace, quick=begun)

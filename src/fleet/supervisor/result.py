@@ -53,7 +53,8 @@ def look_at(house: House, attempt: Attempt, neighbours: list[str], *, keep: bool
     cwd, artifacts = Path(attempt.cwd), house.artifacts(attempt.task)
     if attempt.began_tree is None:
         return replace(examine(cwd, before, look(cwd, artifacts)), shared=neighbours, unseen=_unseen(attempt))
-    return replace(left_by(attempt, before.artifacts, walk(artifacts), keep=keep), shared=neighbours)
+    left = left_by(attempt, before.artifacts, walk(artifacts), keep=keep)
+    return replace(left, shared=neighbours, unseen=attempt.inherits or None)
 
 
 def _unseen(attempt: Attempt) -> str | None:
@@ -70,7 +71,11 @@ def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
     keeper.forget(directory)
     seen = keeper.Hold(directory).exit
     ended = replace(
-        attempt, ended=attempt.ended or (seen.ended if seen else house.now()), memory=(seen and seen.memory) or None
+        attempt,
+        ended=attempt.ended or (seen.ended if seen else house.now()),
+        memory=(seen and seen.memory) or None,
+        left_at=result.head,
+        left_tree=result.tree,
     )
     receipt = Receipt(ended, process_of(attempt, directory), result)
     save(directory / "receipt.json", replace(receipt, program=program_of(house, attempt), heard=heard(house, attempt)))

@@ -88,10 +88,7 @@ class ScopeWatch:
 
         One that an earlier supervisor had flagged to be ended, and may not have come as far as to end, is ended now.
         """
-        known = await aside(flagged, self._house.attempt_directory(attempt))
-        if known.ended:
-            await aside(end)
-        found = await aside(self._met, attempt, end, known)
+        found = await aside(self._met, attempt, end)
         if found is None:
             return
         self._watched[attempt.id] = found
@@ -112,7 +109,10 @@ class ScopeWatch:
         found = self._watched.get(attempt)
         return found.changed if found else None
 
-    def _met(self, attempt: Attempt, end: Callable[[], object], known: Flagged) -> _Watched | None:
+    def _met(self, attempt: Attempt, end: Callable[[], object]) -> _Watched | None:
+        known = flagged(self._house.attempt_directory(attempt))
+        if known.ended:
+            end()
         repository = git.find(Path(attempt.cwd)) if attempt.cwd else None
         if repository is None or attempt.demands is None:
             return None

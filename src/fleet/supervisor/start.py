@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,14 +27,16 @@ from fleet.supervisor.spending import day_left
 MOST_NUDGES = 1  # in a row: whom that did not help, a person is asked about
 
 
-def start(house: House, attempt: Attempt, task: Task) -> tuple[Attempt, keeper.Start]:
+def start(
+    house: House, attempt: Attempt, task: Task, earlier: Sequence[Attempt] | None = None
+) -> tuple[Attempt, keeper.Start]:
     """How the agent is to be started, whole; and the attempt with the session that it goes on with, if there is one."""
     coder = house.find_coder(attempt.coder, house.runtime)
     declared = house.runtime.coders.get(attempt.coder)
     account = house.runtime.accounts.get(attempt.account)
     if attempt.account and account is None:
         raise BadConfig(f"the account {attempt.account} is not in runtime.toml any more", hint="fleet config edit")
-    earlier = house.earlier(attempt)
+    earlier = house.earlier(attempt) if earlier is None else earlier
     session = session_of(attempt, earlier) if coder.can.resume else None
     ask = asked.command(house, attempt) if coder.can.ask else ()
     prompt = _prompt(house, task, attempt, earlier, session, can_ask=bool(ask))
@@ -97,7 +100,7 @@ def marks(house: House, attempt: Attempt) -> dict[str, str]:
     return {name: value for name, value in told(house, attempt).items() if name in ("FLEET_ATTEMPT", "FLEET_TASK_DIR")}
 
 
-def session_of(attempt: Attempt, earlier: list[Attempt]) -> str | None:
+def session_of(attempt: Attempt, earlier: Sequence[Attempt]) -> str | None:
     """The session to go on with: of the last attempt, when it was the same coder's and account's in the same place.
 
     One whose context was full is not resumed, and neither is one that was resumed and failed again, unless it was the
@@ -113,7 +116,7 @@ def session_of(attempt: Attempt, earlier: list[Attempt]) -> str | None:
     return last.session if same and last.events > 0 and not useless else None
 
 
-def beyond_nudging(attempt: Attempt, earlier: list[Attempt], *, resume: bool) -> str:
+def beyond_nudging(attempt: Attempt, earlier: Sequence[Attempt], *, resume: bool) -> str:
     """Why an agent cannot be nudged now; empty when it can be. `resume`: its coder can go on with a session."""
     if nudges(earlier) >= MOST_NUDGES:
         return "it was nudged just before"
@@ -124,13 +127,13 @@ def beyond_nudging(attempt: Attempt, earlier: list[Attempt], *, resume: bool) ->
     return ""
 
 
-def nudge_of(earlier: list[Attempt]) -> str | None:
+def nudge_of(earlier: Sequence[Attempt]) -> str | None:
     """What was seen of the agent that was nudged, for as long as no model has been told."""
     last = next((one for one in reversed(earlier) if one.turned or one.ending is Ending.NUDGED), None)
     return last.cause.removeprefix(NUDGED) if last is not None and last.ending is Ending.NUDGED else None
 
 
-def resuming(attempt: Attempt, earlier: list[Attempt], session: str | None) -> Attempt:
+def resuming(attempt: Attempt, earlier: Sequence[Attempt], session: str | None) -> Attempt:
     """The attempt with what is known of the session it goes on with."""
     if session is None:
         return attempt
@@ -145,7 +148,7 @@ def resuming(attempt: Attempt, earlier: list[Attempt], session: str | None) -> A
 
 
 def _prompt(
-    house: House, task: Task, attempt: Attempt, earlier: list[Attempt], session: str | None, *, can_ask: bool
+    house: House, task: Task, attempt: Attempt, earlier: Sequence[Attempt], session: str | None, *, can_ask: bool
 ) -> str:
     previous = earlier[-1].cause if earlier and earlier[-1].verdict in (Verdict.RETRY, Verdict.REFUSED) else None
     answers = asked.answers(house, earlier)
@@ -169,7 +172,7 @@ def _prompt(
     )
 
 
-def _said(house: House, attempt: Attempt, earlier: list[Attempt]) -> str | None:
+def _said(house: House, attempt: Attempt, earlier: Sequence[Attempt]) -> str | None:
     """What a person said that no model has been told yet."""
     known = next((one.remarks for one in reversed(earlier) if one.turned), 0)
     return "\n\n".join(remarks.read(house.home, attempt.task, after=known, to=attempt.remarks)) or None

@@ -213,14 +213,11 @@ class Supervisor:
         law = rules(house.home, runtime, now)
         while True:
             tasks = house.tracker.ready(limit, runtime.ageing)
-            specs = {task.id: self._spec(task) for task in tasks}
-            ours = [task for task in tasks if not is_talked_to(specs[task.id])]
-            lasts = house.ledger.last_of([task.id for task in ours])
-            found = admit(self._candidates(ours, specs, lasts), running, law, now)
+            found = admit(self._candidates(tasks), running, law, now)
             if found.chosen or law.closed or len(tasks) < limit:
                 break
             limit *= 4
-        return Looked(found.chosen, len(ours), self._soonest(found, now), law.closed)
+        return Looked(found.chosen, len(found.chosen) + len(found.waiting), self._soonest(found, now), law.closed)
 
     def _soonest(self, found: Admitted, now: float) -> float:
         """Seconds until somebody who waits now may be let in, as far as that is known."""
@@ -235,11 +232,13 @@ class Supervisor:
         except FleetError:
             return None
 
-    def _candidates(
-        self, tasks: Sequence[Task], specs: dict[str, Spec | None], lasts: dict[str, Attempt]
-    ) -> Iterator[Candidate]:
+    def _candidates(self, tasks: Sequence[Task]) -> Iterator[Candidate]:
+        """The tasks that are ours to work on, each looked up when its turn comes: often there is room for one."""
+        lasts = self._house.ledger.last_of([task.id for task in tasks])
         for task in tasks:
-            spec = specs[task.id]
+            spec = self._spec(task)
+            if is_talked_to(spec):
+                continue
             choice = choose(spec, self._house.coder, self._house.runtime)
             last = lasts.get(task.id)
             yield Candidate(

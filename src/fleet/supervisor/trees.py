@@ -19,7 +19,7 @@ from fleet.evidence.checkout import texts
 from fleet.evidence.outcome import Began, outcome
 from fleet.evidence.receipt import SHOWN, Result
 from fleet.evidence.snapshot import Marks
-from fleet.evidence.tree import FOUND, LANDING, LeftOut, look_into, point
+from fleet.evidence.tree import FOUND, LANDING, LeftOut, Stand, look_into, point
 from fleet.places import Ground, Place
 from fleet.supervisor.place import place_of
 
@@ -53,13 +53,13 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
         if first is not None:
             raise FleetError(f"what stands in its place cannot be taken any more: {said}", hint=problem.hint) from None
         return replace(attempt, untaken=said)
-    base = first.base_tree if first else stand.tree
+    base = first.base_tree if first else _still(attempt, earlier, stand) or stand.tree
     return replace(attempt, began_at=stand.head, began_tree=stand.tree, base_tree=base, stores=ground.stores)
 
 
 def _first(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt | None:
     """The first attempt in the same place that found a tree: what was done since is all one result. In a directory that
-    people work in too, whoever opened the task again has seen what stood there.
+    people work in too, somebody may have done so since a person opened the task again.
     """
     found = None
     for one in reversed(earlier):
@@ -68,6 +68,16 @@ def _first(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt | None:
             break
         found = one if one.base_tree else found
     return found
+
+
+def _still(attempt: Attempt, earlier: Sequence[Attempt], stand: Stand) -> str | None:
+    """The base of the attempts before a person opened the task again, as long as everything stands as the last of them
+    left it: what was refused is no base, and what was done counts as done. What was accepted is a new one.
+    """
+    last = next((one for one in reversed(earlier) if one.left_tree), None)
+    if last is None or last.cwd != attempt.cwd or last.verdict is Verdict.ACCEPTED:
+        return None
+    return last.base_tree if (last.left_at, last.left_tree) == (stand.head, stand.tree) else None
 
 
 def _keep(place: Place, ground: Ground, commit: str, ref: str) -> None:
@@ -107,13 +117,15 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
         result = replace(result, left_out=[sayable(one.path) for one in left_out[:SHOWN]])
         if stand.tree == began.base and stand.head in (began.head, None):
             return replace(result, problem=filtered(left_out)) if left_out else result
-        names = trees.names(began.base)
-        trees.names(stand.tree)  # what was compared is what it is called: an agent can forge objects
+        asked, names = demands_of(attempt), trees.names(began.base)
+        if (
+            not asked.checks or attempt.interactive
+        ):  # else they are run in a checkout of it, where it is looked at again
+            trees.names(stand.tree)
         if keep:
             landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
             _keep(place, ground, landing, f"{LANDING}{attempt.id}")
             result = replace(result, landing=landing)
-        asked = demands_of(attempt)
         at = Path(attempt.cwd).resolve()
         own = _own(ground, changes, asked, (began.base, stand.tree), names, at)
         return _judged(result, changes, asked, own)

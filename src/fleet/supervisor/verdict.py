@@ -107,6 +107,8 @@ def prove(facts: Facts) -> tuple[Proof, str]:
         return Proof.UNVERIFIED, facts.result.unseen
     if not facts.checks:
         return Proof.UNVERIFIED, facts.unrun or UNCHECKED
+    if facts.result is not None and facts.result.shared:
+        return Proof.UNVERIFIED, f"it may be the work of {', '.join(facts.result.shared)}, in the same directory then"
     return Proof.VERIFIED, f"{_several(len(facts.checks), 'check')} passed"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ CUT_SHORT = "exit 0, and its runner did not say how many tests passed"
 NOTHING_PASSED = "exit 0, and no test passed: all that ran were skipped"
 NAMED, LONGEST = 3, 400  # files that one sentence names, and its signs
 TRIES = 3
+TICK, TICKS = 0.05, 400  # seconds, and how many of them a keeper gets to end its check
 # What a user's own settings could make of a check is no part of it: an agent can write those files, too.
 ALONE = {"PYTHONNOUSERSITE": "1", "PIP_CONFIG_FILE": "/dev/null", "NPM_CONFIG_USERCONFIG": "/dev/null"}
 CLEAN, AS_THEY_WERE, IN_PLACE = (
@@ -69,6 +71,8 @@ async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None])
 
     What an earlier supervisor began is found again by its number: so each is run once, unless it was cut off.
     """
+    if not demands_of(attempt).checks:
+        return []
     receipt = await aside(load_receipt, house.attempt_directory(attempt) / "receipt.json")
     done: list[Check] = []
     for run in planned(attempt, receipt):
@@ -84,11 +88,25 @@ def check_again(house: House, receipt: Receipt) -> list[Check]:
     """The checks run anew as they were, beside everything that the attempt left, and with nobody to take them over."""
     import asyncio
 
-    with TemporaryDirectory(prefix="fleet-verify-") as made:
+    with TemporaryDirectory(prefix="fleet-verify-", ignore_cleanup_errors=True) as made:
         apart = replace(house, home=Path(made), also_hidden=(house.home,))
         attempt = replace(receipt.attempt, checks=0)
         save(apart.attempt_directory(attempt) / "receipt.json", replace(receipt, checks=[]))
-        return asyncio.run(check(apart, attempt, lambda known: None))
+        try:
+            return asyncio.run(check(apart, attempt, lambda known: None))
+        except BaseException:  # whoever asked does not want to know any more, and what runs is nobody's then
+            _end(apart, attempt)
+            raise
+
+
+def _end(house: House, attempt: Attempt) -> None:
+    """End the checks of an attempt, and wait until they are gone."""
+    _sweep(house, attempt)
+    for directory in house.attempt_directory(attempt).glob("check*"):
+        for _ in range(TICKS):
+            if not keeper.abort(directory):
+                break
+            time.sleep(TICK)
 
 
 def planned(attempt: Attempt, receipt: Receipt | None) -> list[Run]:

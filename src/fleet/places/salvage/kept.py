@@ -71,6 +71,8 @@ class Facts:
 
 
 T = TypeVar("T")
+# Known from here on: msgspec crashes when two threads need a type first at the same time.
+msgspec.json.Decoder(_Said), msgspec.json.Decoder(Facts)
 
 
 def _read(text: str | bytes, kind: type[T]) -> T | None:

@@ -1,0 +1,40 @@
+"""Many things at once: their order, how many, and what an interruption ends."""
+
+from __future__ import annotations
+
+from threading import Barrier, Event, Timer
+
+import pytest
+
+from fleet.batches.together import AT_ONCE, together
+
+MANY = range(AT_ONCE + 4)
+
+
+def test_results_are_in_their_order_and_each_is_told_as_it_comes() -> None:
+    told: list[int] = []
+    assert together(lambda one: one * one, MANY, told.append) == [one * one for one in MANY]
+    assert sorted(told) == [one * one for one in MANY]
+
+
+def test_as_many_are_done_at_once_as_is_said() -> None:
+    all_there = Barrier(len(MANY))
+    assert len(together(lambda one: all_there.wait(30), MANY, at_once=len(MANY))) == len(MANY)
+
+
+def test_who_is_interrupted_begins_with_no_other_one() -> None:
+    begun: list[int] = []
+    goes_on = Event()
+
+    def act(one: int) -> int:
+        begun.append(one)
+        assert one == 0 or goes_on.wait(30)
+        return one
+
+    def interrupt(one: int) -> None:
+        Timer(0.5, goes_on.set).start()  # those that are begun come to their end
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        together(act, MANY, interrupt)
+    assert len(begun) <= AT_ONCE + 1
