@@ -111,9 +111,12 @@ class Attempts:
         self._cannot_go_on(problem)
 
     def _meet(self, attempt: Attempt) -> None:
-        """Remember who works in the same directory at the same time: what is found there may be theirs."""
+        """Remember who works in the same directory at the same time: what is found there may be theirs. Who is not
+        prepared yet has no place, and meets the others itself when it has one.
+        """
         for other in self.current.values():
-            if other.cwd == attempt.cwd and other.id != attempt.id and other.ended is None:
+            is_there = other.limits is not None and other.ended is None
+            if other.cwd == attempt.cwd and other.id != attempt.id and is_there:
                 self._neighbours.setdefault(other.id, set()).add(attempt.id)
                 self._neighbours.setdefault(attempt.id, set()).add(other.id)
 
