@@ -42,15 +42,15 @@ def accounts(home: Scratch, *names: str) -> list[str]:
 
 
 def test_twenty_tasks_go_on_when_windows_run_dry_each_in_its_own_session(home: Scratch) -> None:
-    path = provider(home, most=10, window=5.0)
+    path = provider(home, most=20, window=6.0)
     home.settle(
         "coder=metered", "max_concurrent=20", "backoff=0s", *accounts(home, *NAMES), coders={"metered": METERED}
     )
     place = home.place("work")
     ids = add_many(
-        home, [{"title": f"task {n}"} | ({"account": "two"} if n % 5 == 0 else {}) for n in range(20)], place
+        home, [{"title": f"task {n}"} | ({"account": "two"} if n % 2 == 0 else {}) for n in range(20)], place
     )
-    pinned = set(ids[::5])
+    pinned = set(ids[::2])
     said = home.drain()
     rows = home.tasks()
     assert {row["state"] for row in rows.values()} == {"done"}

@@ -35,8 +35,8 @@ ENDED = (State.DONE, State.REFUSED, State.FAILED, State.BLOCKED, State.CANCELLED
 STUCK_FOR = 60.0  # seconds, at the most
 TASKS = (
     NewTask("Write a function that greets", "A function in a module of its own, committed.", 1),
-    NewTask("Write a function that says goodbye", "A function in a module of its own, committed.", 2),
-    NewTask("Write the release note", "One line of text in a file of its own, committed.", 2, ("t1", "t2")),
+    NewTask("Write a function that says goodbye", "A function in a module of its own, committed.", 2, ("t1",)),
+    NewTask("Write the release note", "One line of text in a file of its own, committed.", 2, ("t2",)),
     NewTask(LIAR, "The agent writes a plan, does nothing, and exits with 0.", 3, ("t3",)),
     NewTask(STUCK, "The agent runs a program that asks at a terminal which nobody sees.", 0),
 )

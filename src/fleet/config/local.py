@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleet.config.demands import Find, trusted_yaml
 from fleet.config.limits import project_file
 from fleet.core import FleetError
-from fleet.core.fleet import Fleet
 from fleet.core.work import Attempt
+
+if TYPE_CHECKING:
+    from fleet.core.fleet import Fleet
 
 
 class Projects:
