@@ -239,7 +239,7 @@ def test_who_forgot_its_environment_is_found_by_its_fence(yard: Yard) -> None:
     asyncio.run(lose())
     assert held.lost
     found = strays(marks)
-    assert [Path(f"/proc/{pid}/comm").read_text() for pid in found] == ["sleep\n"]
+    assert [Path(f"/proc/{pid}/comm").read_text() for pid in found] in (["sleep\n"], ["setsid\n"]), "as far as it came"
     assert strays({"FLEET_ATTEMPT": f"{yard.root}.2"}) == []
     assert sweep(marks) == 1
     assert strays(marks) == []
