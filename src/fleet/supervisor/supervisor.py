@@ -217,7 +217,9 @@ class Supervisor:
             if found.chosen or law.closed or len(tasks) < limit:
                 break
             limit *= 4
-        return Looked(found.chosen, len(found.chosen) + len(found.waiting), self._soonest(found, now), law.closed)
+        busy = {attempt.task for attempt in running} & {task.id for task in tasks}  # open again, and about to be let go
+        waiting = len(found.chosen) + len(found.waiting) + len(busy)
+        return Looked(found.chosen, waiting, self._soonest(found, now), law.closed)
 
     def _soonest(self, found: Admitted, now: float) -> float:
         """Seconds until somebody who waits now may be let in, as far as that is known."""
