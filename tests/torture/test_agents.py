@@ -85,7 +85,7 @@ def test_aborts_and_limits_leave_nothing_alive(scene: Scene) -> None:
     scene.settings(max_concurrent=20)
     aborted, limited = clinging(scene, KINDS, "a"), clinging(scene, (*KINDS, "leaves"), "b", timeout="3s")
     scene.start()
-    awaited = {*aborted, *limited}
+    awaited = {mark for mark in (*aborted, *limited) if not mark.endswith("leaves")}  # which may be gone already
 
     def all_begun() -> bool:
         """Each on its own: on a busy machine the first has reached its limit before the last is there."""
