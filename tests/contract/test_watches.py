@@ -13,7 +13,7 @@ import pytest
 
 from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
-from fleet.core.liveness import Life, LifeState, Policy, Rule
+from fleet.core.life import Life, LifeState, Policy, Rule
 from fleet.core.proof import Demands, OnBreach, Scope
 from fleet.core.work import Attempt, Limits
 from fleet.evidence.ledger import Ledger

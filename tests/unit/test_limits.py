@@ -9,7 +9,7 @@ import pytest
 
 from fleet.coders import context_of, find
 from fleet.coders.base import Can
-from fleet.core.liveness import Life, LifeState
+from fleet.core.life import Life, LifeState
 from fleet.core.work import AGENT, Attempt, Ending, Event, EventKind, Limits, Usage
 from fleet.supervisor.handover import Quiet, with_usage
 from fleet.supervisor.limits import (

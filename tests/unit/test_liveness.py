@@ -10,21 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.core.liveness import (
-    BREAK_OFF,
-    Action,
-    Facts,
-    Habit,
-    Life,
-    LifeState,
-    Policy,
-    Prompt,
-    Rule,
-    Since,
-    Toil,
-    assess,
-    decide,
-)
+from fleet.core.life import BREAK_OFF, Action, Life, LifeState, Policy, Rule
+from fleet.core.liveness import Facts, Habit, Prompt, Since, Toil, assess, decide
 
 MINUTE, HOUR = 60.0, 3600.0
 NOW = 10_000.0

@@ -16,7 +16,7 @@ from fleet.config.runtime import Live, Runtime
 from fleet.config.runtime_schema import BUILT_IN, Concurrent, RuntimeFile
 from fleet.config.starter import starter
 from fleet.core import BadConfig
-from fleet.core.liveness import Action, LifeState, Rule
+from fleet.core.life import Action, LifeState, Rule
 from fleet.core.task import Spec
 from fleet.core.work import Limits, ProjectLimits
 

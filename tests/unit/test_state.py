@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.core.liveness import LifeState
+from fleet.core.life import LifeState
 from fleet.core.state import Told, life_in_terminal, tell
 from fleet.core.talk import Felt, Mood
 from fleet.core.task import Status, Task

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.core.liveness import Action, LifeState, Policy, Rule
+from fleet.core.life import Action, LifeState, Policy, Rule
 from fleet.core.work import Attempt, Event, EventKind, Window
 from fleet.host.vitals import Vitals
 from fleet.supervisor.watch import AWAY, LIMITED_FOR, MOST_CALLS, Ground, Watched

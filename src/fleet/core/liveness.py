@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
-from fleet.core.life import BREAK_OFF as BREAK_OFF
-from fleet.core.life import REPEATS as REPEATS
-from fleet.core.life import Action as Action
-from fleet.core.life import Life as Life
-from fleet.core.life import LifeState as LifeState
-from fleet.core.life import Policy as Policy
-from fleet.core.life import Rule as Rule
+from fleet.core.life import BREAK_OFF, REPEATS, Action, Life, LifeState, Policy, Rule
 
 CALM = 3.0  # seconds in which nothing moves, before who reads a terminal is said to wait there
 LASTS = 10.0  # seconds in which much goes on in every look, before that is more than a helper that ticks

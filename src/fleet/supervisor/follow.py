@@ -13,7 +13,7 @@ from fleet import keeper
 from fleet.coders.base import ASK_GRACE
 from fleet.core import FleetError, Unavailable
 from fleet.core.dispatch import Beginning
-from fleet.core.liveness import BREAK_OFF, Action, LifeState
+from fleet.core.life import BREAK_OFF, Action, LifeState
 from fleet.core.work import Attempt, Ending, Event, Limits
 from fleet.supervisor.aside import aside
 from fleet.supervisor.asked import waits

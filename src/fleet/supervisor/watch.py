@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from fleet.coders.base import ASK_GRACE
-from fleet.core.liveness import Action, Facts, Habit, Life, LifeState, Policy, Prompt, Since, Toil, assess, decide
+from fleet.core.life import Action, Life, LifeState, Policy
+from fleet.core.liveness import Facts, Habit, Prompt, Since, Toil, assess, decide
 from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt, Event, EventKind
 from fleet.evidence import requests
