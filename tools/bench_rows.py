@@ -98,7 +98,7 @@ def own() -> parts.Part:
     checkout = hashlib.sha256(bytes(parts.ROOT) + needs.read_bytes()).hexdigest()[:12]
 
     def build(home: Path) -> None:
-        pip_install(home, "--require-hashes", "-r", str(needs))
+        pip_install(home, "--no-deps", "--require-hashes", "-r", str(needs))
         library = next(home.glob("lib/python*/site-packages"))
         (library / "fleet.pth").write_text(f"{parts.ROOT / 'src'}\n")
         program = home / "bin" / "fleet"

@@ -96,7 +96,7 @@ def run(argv: list[str | Path], *, cwd: Path | None = None, **env: str) -> None:
 def make_venv(home: Path, lock: str) -> None:
     venv.create(home, with_pip=True)
     run([home / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-         "--require-hashes", "--only-binary", ":all:", "-r", LOCKS / lock])  # fmt: skip
+         "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", LOCKS / lock])  # fmt: skip
 
 
 def build_node(home: Path) -> None:

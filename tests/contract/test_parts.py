@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +78,12 @@ def test_what_is_left_out_is_said_loudly_or_is_a_failure(tmp_path: Path, wanted:
     assert done.returncode == code, said
     assert ("LEFT OUT" if wanted == "quick" else "these parts are missing") in said
     assert "bd" in said
+
+
+def test_a_lock_is_installed_as_it_stands() -> None:
+    """Without --no-deps pip looks for newer releases of what a package wants with extras, and then refuses the lock."""
+    callers = [parts.ROOT / "Makefile", *sorted((parts.ROOT / "tools").glob("*.py")), Path(environment.__file__)]
+    texts = [caller.read_text() for caller in callers]
+    around = [text[at.start() - 80 : at.end() + 80] for text in texts for at in re.finditer("--require-hashes", text)]
+    assert len(around) >= 6
+    assert [call for call in around if "--no-deps" not in call] == []
