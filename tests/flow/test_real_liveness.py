@@ -1,6 +1,6 @@
-"""Claude Code, the real program with a scripted model, that is not permitted to do what it wants: it is seen to wait.
+"""Real agents with a scripted model that get stuck: not permitted to do what they want, or doing the same for ever.
 
-How long that takes is measured and printed, and not asserted.
+How long it takes until that is seen is measured and printed, and not asserted.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from flow.test_real_agents import House, house, of
+from flow.test_real_agents import House, drained, each, house, of
 from standins.agent_desk import MODELS
 from standins.agent_models import Answer
 from standins.coders.scratch import until
 from standins.model_server import Asked, Say
-from standins.work_models import Gate, shell
+from standins.work_models import CLOSING, Gate, attempt_of, coder_of, conversation, directory_of, shell, write
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(240)]
 
@@ -60,3 +60,33 @@ def _waits(at: House, task: str) -> list[dict[str, object]]:
     path = at.home / "tasks" / task / "events.jsonl"
     changed = of(at.events(task), "life_changed") if path.exists() else []
     return [one for one in changed if one["state"] == "waiting for input"][:1]
+
+
+TOLD = "you were seen looping for "
+
+
+def reads_the_same_until_it_is_told(asked: Asked) -> Answer:
+    if not asked.tools:
+        return Say("a title")
+    coder, heard = coder_of(asked), conversation(asked)
+    if TOLD not in heard:
+        return shell(coder, "cat README.md")
+    made = f"made-{attempt_of(asked)}.txt"
+    return Say(CLOSING) if made in heard else write(coder, f"{directory_of(asked)}/{made}", "made\n")
+
+
+@each
+def test_one_that_does_the_same_for_ever_is_nudged_and_goes_on_in_its_session(coder: str, tmp_path: Path) -> None:
+    with house(tmp_path, reads_the_same_until_it_is_told) as at:
+        at.fleet("init", "--home-only")
+        at.prepare("liveness.looping=nudge", "liveness.quiet=1s", "limits.attempts=1")
+        task = at.add(coder, "--check", "test -e made-*.2.txt")
+        with at.supervisor() as supervisor:
+            drained(supervisor)
+        nudged, last = at.history(task)
+        assert (nudged["ending"], nudged["verdict"], last["verdict"]) == ("nudged", "retry", "accepted")
+        assert (nudged["session"], last["resumed"]) == (last["session"], True)
+        seen = nudged["cause"].removeprefix("nudged: ")
+        assert " times in a row with the same outcome" in seen
+        assert f"you were seen {seen}" in conversation(at.asked(coder)[-1])
+        assert at.tasks()[task]["state"] == "done"
