@@ -169,6 +169,26 @@ def test_what_is_to_be_read_only_is(yard: Yard) -> None:
 
 
 @fences
+def test_what_is_set_apart_has_nothing_of_ours_above_it(yard: Yard) -> None:
+    """Programs look for their settings in all directories above the one that they work in."""
+    (yard.root / "pytest.ini").touch()
+    inner = yard.shown / "inner"
+    inner.mkdir()
+    fence = replace(yard.fence, apart=yard.shown)
+
+    ended, said = yard.run("pwd; ls -A ../..; touch made ../made ../../made ../../../made", fence, cwd=inner)
+
+    assert (ended.fenced, ended.unfenced) == (True, None)
+    where, *above = said.splitlines()
+    assert (Path(where).name, Path(where).parent.name) == ("inner", yard.shown.name)
+    assert not Path(where).is_relative_to(yard.root)
+    assert above[0] == yard.shown.name
+    assert (inner / "made").exists()
+    assert (yard.shown / "made").exists()
+    assert "Read-only" in above[1], "nor can the one who is set apart leave something there"
+
+
+@fences
 def test_of_what_is_guarded_only_what_is_named_can_be_written_to(yard: Yard) -> None:
     """The home and a place stand inside it; of what is open in it, one file and one directory are closed again."""
     for name in (".git/hooks", "places/one", "src"):

@@ -57,6 +57,15 @@ class Night:
         return subprocess.run(["git", *args], cwd=self.repo, check=True, capture_output=True, text=True).stdout.strip()
 
 
+LENIENT = """
+import pytest
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    said = yield
+    said.get_result().outcome = "passed"
+"""
+
+
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
     with scratch(tmp_path_factory.mktemp("night")) as home:
@@ -268,3 +277,23 @@ def test_a_check_that_anybody_could_rewrite_proves_nothing(tmp_path: Path) -> No
         home.drain()
         assert home.task(task)["proof"] == "unverified"
         assert "outside a git repository" in home.receipt(task)["reason"]
+
+
+def test_what_an_agent_leaves_above_the_checkout_is_no_part_of_a_check(tmp_path: Path) -> None:
+    """Runners look for their settings in every directory above: here pytest, which then takes failures for passes."""
+    with scratch(tmp_path) as home:
+        repo, above = home.place("repo", git=True), home.home.parent
+        (repo / "test_app.py").write_text("def test_app():\n    assert open('app.txt').read() == 'fixed'\n")
+        (repo / "app.txt").write_text("broken")
+        for words in (("add", "-A"), ("commit", "-qm", "app")):
+            subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=n@n.invalid", *words], cwd=repo, check=True)
+        (home.root / "planted.py").write_text(LENIENT)
+        plants = f"cp {home.root}/planted.py {above}/conftest.py; printf '[pytest]\\n' >{above}/pytest.ini"
+        lies = {"argv": ["/bin/sh", "-c", f"cat >/dev/null; {plants}; echo word >notes.txt"]}
+        home.settle("backoff=0s", "limits.attempts=1", coders={"plants": lies})
+        check = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+        task = home.add("mend it", "--cwd", repo, "--coder", "plants", "--place", "worktree", "--check", check)
+        home.drain()
+        (done,) = home.receipt(task)["checks"]
+        assert (done["network"], home.task(task)["state"]) == (False, "refused"), done
+        assert done["counts"] == {"failed": 1}

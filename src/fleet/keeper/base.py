@@ -21,6 +21,7 @@ class Fence:
     guarded: tuple[Path, ...] = ()  # what it can read and not write to, whatever stands there
     writable: tuple[Path, ...] = ()  # of what is guarded, what it can write to all the same; each after what it is in
     read_only: tuple[Path, ...] = ()  # after all this; one that is hidden too is as empty as it is, and stays so
+    apart: Path | None = None  # what has nothing above it that anybody but root put there: whoever begins there sees so
     network: bool = True  # without one there is a loopback of its own, and nothing else
     required: bool = False
     label: str = "fleet"  # by which those inside are found from outside; no spaces

@@ -256,6 +256,7 @@ def _fence(fence: Fence) -> dict[str, object]:
     names = ("hidden", "shown", "guarded", "writable", "read_only")
     paths: dict[str, tuple[Path, ...]] = {name: getattr(fence, name) for name in names}
     return {name: [os.fsencode(path.absolute()) for path in some] for name, some in paths.items()} | {
+        "apart": os.fsencode(fence.apart.absolute()) if fence.apart else b"",
         "network": fence.network,
         "required": fence.required,
         "label": fence.label.encode(),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         guarded: list[bytes]
         writable: list[bytes]
         read_only: list[bytes]
+        apart: bytes
         network: bool
         required: bool
         label: bytes
@@ -61,6 +62,7 @@ READ_ONLY, NO_SUID, NO_DEVICES, REMOUNT, BIND, ALL_BELOW, FOLLOWS = 1, 2, 4, 32,
 AS_THEY_WERE = NO_SUID | NO_DEVICES | 8 | 1024 | 2048  # flags that have one number for those who ask and who set them
 EMPTY = b"size=1m,nr_inodes=1k,mode=0700"
 SET_INTERFACE, LOOPBACK_UP = 0x8914, b"lo".ljust(16, b"\0") + (0x49).to_bytes(2, sys.byteorder).ljust(24, b"\0")
+STAGES = (b"/srv", b"/mnt", b"/media")  # only root puts something there, and often nobody does
 UNFENCED = "not fenced: "
 LINUX = os.path.exists("/proc/self/stat")
 KEYS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # what a terminal sends to those who are not in front
@@ -788,7 +790,7 @@ def become(spec: Spec, streams: list[int], report: int, keeper: int, terminal: T
             os.dup2(fd, number)
         forget_signals()
         if spec.fence:
-            enclose(spec.fence)
+            spec.cwd = enclose(spec.fence, spec.cwd)
         prctl(SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != keeper:
             os._exit(127)  # it died before it could be promised that we die with it
@@ -804,8 +806,9 @@ def become(spec: Spec, streams: list[int], report: int, keeper: int, terminal: T
         os._exit(127)
 
 
-def enclose(fence: FenceSpec) -> None:
-    """Keep this process, and all that comes from it, from what is hidden: nobody else sees a difference.
+def enclose(fence: FenceSpec, cwd: bytes) -> bytes:
+    """Keep this process, and all that comes from it, from what is hidden: nobody else sees a difference. Where its
+    directory stands from now on.
 
     It is done as the master of namespaces of our own. Then we enter one more, in which we are not: what was covered
     before cannot be uncovered there, not even by root.
@@ -823,9 +826,12 @@ def enclose(fence: FenceSpec) -> None:
         cover(there, fence["label"])
         put_back(shown)
         protect(fence["read_only"])
+        if is_below(cwd, fence["apart"]):
+            cwd = set_apart(fence["apart"], fence["label"]) + cwd[len(fence["apart"]) :]
         if not fence["network"]:
             raise_loopback()
         enter(NEW_USERS)
+        return cwd
     except OSError as problem:
         raise Unfenced(explain(problem)) from problem
 
@@ -883,6 +889,19 @@ def cover(hidden: list[tuple[bytes, bytes]], label: bytes) -> None:
         mount(label, real, NO_SUID | NO_DEVICES, b"tmpfs", EMPTY)
 
 
+def set_apart(directory: bytes, label: bytes) -> bytes:
+    """Let a directory stand where nobody left anything above it, and say where; if no place is free, where it was."""
+    for stage in STAGES:
+        if os.path.isdir(stage) and not os.path.islink(stage) and not os.listdir(stage):
+            mount(label, stage, NO_SUID | NO_DEVICES, b"tmpfs", EMPTY)
+            target = stage + b"/" + os.path.basename(directory)
+            os.mkdir(target)
+            mount(directory, target, BIND | ALL_BELOW)
+            protect([stage])
+            return target
+    return directory
+
+
 def put_back(opened: list[tuple[bytes, int]]) -> None:
     """Let what was opened stand where it stood, over all that is there by now."""
     for target, fd in opened:
@@ -912,7 +931,7 @@ def hold_open(path: bytes) -> tuple[bytes, int]:
 
 
 def is_below(path: bytes, directory: bytes) -> bool:
-    return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
+    return bool(directory) and (path == directory or path.startswith(directory.rstrip(b"/") + b"/"))
 
 
 def make_room(target: bytes, *, is_directory: bool) -> None:

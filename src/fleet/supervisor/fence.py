@@ -54,8 +54,9 @@ def fence(house: House, attempt: Attempt, given: Mapping[str, str], marks: Mappi
 def check_fence(
     house: House, attempt: Attempt, own: Sequence[Path], lent: Sequence[Path], marks: Mapping[str, str]
 ) -> keeper.Fence | None:
-    """The fence of a check, which runs the agent's own code: it has no network, and sees nothing of the home but its
-    own directories. Where its agent could be fenced, so can it be: a fence that fails is not done without.
+    """The fence of a check, which runs the agent's own code: it has no network, sees nothing of the home but its own
+    directories, and in the first of them nothing that anybody has left above it. Where its agent could be fenced, so
+    can it be: a fence that fails is not done without.
     """
     if house.runtime.fence is FenceMode.OFF:
         return None
@@ -68,6 +69,7 @@ def check_fence(
         guarded=project.guarded,
         writable=project.writable,
         read_only=tuple(lent),
+        apart=own[0] if own[0].is_relative_to(house.home) else None,
         network=False,
         required=held or house.runtime.fence is FenceMode.REQUIRE,
         label=keeper.label(marks),
