@@ -696,6 +696,32 @@ def test_line_ends_land_as_git_would_have_committed_them(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", [PlaceKind.WORKTREE, PlaceKind.INPLACE])
+@pytest.mark.parametrize("said", [None, "false", "0"])
+def test_line_ends_are_bytes_like_others_where_no_setting_speaks_of_them(
+    kind: PlaceKind, said: str | None, repo: Path, tmp_path: Path
+) -> None:
+    if said is not None:
+        run(repo, "config", "core.autocrlf", said)
+    at, attempt = place(repo, tmp_path, kind)
+    (at / "one.txt").write_bytes(b"1\r\n")
+    (at / "new.bat").write_bytes(b"new\r\n")
+    result = left_by(attempt, {}, {})
+    assert [(one.path, one.added, one.removed) for one in result.changes] == [("new.bat", 1, 0), ("one.txt", 1, 1)]
+    run(at, "add", "-A")
+    assert run(at, "write-tree") == result.tree, "as git itself would take it"
+
+
+def test_a_setting_without_a_value_is_a_yes(repo: Path, tmp_path: Path) -> None:
+    with (repo / ".git/config").open("a") as config:
+        config.write("[core]\n\tautocrlf\n")
+    at, attempt = place(repo, tmp_path, PlaceKind.INPLACE)
+    (at / "new.txt").write_bytes(b"new\r\n")
+    result = left_by(attempt, {}, {})
+    run(at, "add", "-A")
+    assert run(at, "write-tree") == result.tree, "as git itself would take it"
+
+
 def test_attributes_of_the_agents_own_hide_no_work(repo: Path) -> None:
     attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
     (repo / ".gitattributes").write_text("* filter=none\n")

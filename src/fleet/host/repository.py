@@ -280,16 +280,17 @@ class Workshop:
         if self._said(common, "core.fileMode", NO_MODES) in NO:
             files.write(self.at / "config", armour.CONFIG + b"\tfileMode = false\n")
 
-    def _said(self, common: Path, name: str, hint: re.Pattern[bytes]) -> str:
-        """What the user's own settings say, then those of the repository. They are read as text, because what they
-        include could be anything; git is asked only where the hint is found in it.
+    def _said(self, common: Path, name: str, hint: re.Pattern[bytes]) -> str | None:
+        """What the user's own settings say, then those of the repository; "" is a name without a value, None no word of
+        it. They are read as text, because what they include could be anything; git is asked only where the hint is
+        found in it.
         """
         said = b"\n".join(git.text(one) for one in (*git.own_settings(), common / "config"))
         if not hint.search(said):
-            return ""
+            return None
         files.write(self.at / "settings", said)
         done = self.ask("config", "--file", str(self.at / "settings"), "--no-includes", "--get", name)
-        return done.out.decode(errors="replace").strip().lower() if done.code == 0 else ""
+        return done.out.decode(errors="replace").strip().lower() if done.code == 0 else None
 
     def contents(self, names: Iterable[str]) -> dict[str, bytes]:
         """What objects hold, by their names: each is what it is called."""
