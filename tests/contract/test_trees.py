@@ -19,7 +19,7 @@ from fleet.evidence import checkout
 from fleet.evidence.outcome import Began, outcome
 from fleet.evidence.touched import touched
 from fleet.evidence.tree import LARGEST, NotTaken, Stand, look_into
-from fleet.host import git, repository
+from fleet.host import git, glance, repository
 from fleet.supervisor.trees import found_by, left_by
 
 NEW = Attempt("t1.1", "t1", 1, "c", "m", "/", "me", 1.0)
@@ -720,6 +720,20 @@ def test_a_setting_without_a_value_is_a_yes(repo: Path, tmp_path: Path) -> None:
     result = left_by(attempt, {}, {})
     run(at, "add", "-A")
     assert run(at, "write-tree") == result.tree, "as git itself would take it"
+
+
+@pytest.mark.parametrize("name", ["sub/.gitignore", ".gitattributes"])
+def test_git_waits_for_no_pipe_that_has_the_name_of_a_list_of_its_own(name: str, repo: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "one.txt").write_text("2\n")
+    os.mkfifo(repo / name)
+    make_racy(repo)
+    assert left_by(attempt, {}, {}).problem == f"{name} is no plain file, and git would wait for it"
+    found = git.find(repo)
+    assert found is not None
+    with git.mirror(found) as ours:
+        assert ours.standing(attempt.began_at) is None, "unknown, and soon"
+    assert glance.glance([(found, attempt.began_at)]) == [glance.Glance(0, None)]
 
 
 def test_attributes_of_the_agents_own_hide_no_work(repo: Path) -> None:

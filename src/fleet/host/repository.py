@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -129,6 +130,10 @@ class Locked(Unavailable):
         )
 
 
+class Waits(FleetError):
+    """Something stands in a working tree at which git would wait for ever."""
+
+
 def make_way(common: Path, ref: str) -> None:
     """Remove what stands where a ref of fleet's own goes: a link or a file for a directory, a directory for the ref."""
     steps = Path(ref).parts
@@ -229,12 +234,14 @@ class Workshop:
         env = self._env | {"GIT_INDEX_FILE": str(self.at / index)}
         return run(
             armour.command(*ours, *where, *args), cwd=top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin,
-            keep=_locks.get(),
+            keep=_locks.get(), doubt=partial(git.waits_for, top) if tree else None,
         )  # fmt: skip
 
     def do(self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None, what: str = "") -> bytes:
         """What git prints; a refusal is an error that says what was wanted."""
         done = self.ask(*args, stdin=stdin, tree=tree, at=at)
+        if done.waits:
+            raise Waits(clean(done.waits), hint="remove it")
         if done.code:
             raise refused(done, what or f"{self.top} cannot be read")
         return done.out
