@@ -17,6 +17,7 @@ from fleet.core.proof import Change, ChangeKind, CheckSpec, Demands, EntryKind, 
 from fleet.core.work import Attempt, PlaceKind, Verdict
 from fleet.evidence import checkout
 from fleet.evidence.outcome import Began, outcome
+from fleet.evidence.snapshot import walk
 from fleet.evidence.touched import touched
 from fleet.evidence.tree import LARGEST, NotTaken, Stand, look_into
 from fleet.host import git, glance, repository
@@ -734,6 +735,25 @@ def test_git_waits_for_no_pipe_that_has_the_name_of_a_list_of_its_own(name: str,
     with git.mirror(found) as ours:
         assert ours.standing(attempt.began_at) is None, "unknown, and soon"
     assert glance.glance([(found, attempt.began_at)]) == [glance.Glance(0, None)]
+
+
+def test_work_may_lie_as_deep_as_git_can_have_it(repo: Path, tmp_path: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    deep, notes = Path("d/" * 1200), tmp_path / "notes"
+    for top in (repo, notes):
+        subprocess.run(["mkdir", "-p", str(top / deep)], check=True)
+        (top / deep / "f").write_text("x\n")
+        (top / deep / "link").symlink_to("f")
+        (top / deep / "out").symlink_to(tmp_path)
+    found = walk(notes)
+    assert found is not None
+    assert sorted(found) == [str(deep / name) for name in ("f", "link", "out")]
+    result = left_by(attempt, {}, found)
+    assert (result.problem, result.totals["files"]) == (None, 3)
+    assert [one.rule for one in result.breaches] == ["symlink"]
+    for top in (repo, notes):
+        repository.remove_tree(top)
+    assert (repo.exists(), notes.exists(), tmp_path.exists()) == (False, False, True)
 
 
 def test_attributes_of_the_agents_own_hide_no_work(repo: Path) -> None:

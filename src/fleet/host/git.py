@@ -83,7 +83,7 @@ def waits_for(top: Path) -> str:
     """Why a git that looks at a working tree would never end, if it would not: it opens its own lists wherever they
     stand, and an agent may have left a pipe or a device of such a name.
     """
-    for directory, _, names in os.walk(top):
+    for directory, _, names in files.walk(str(top)):
         for name in LISTS.intersection(names):
             path = os.path.join(directory, name)
             with suppress(OSError):

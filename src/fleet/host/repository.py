@@ -467,13 +467,25 @@ def _remove_directory(path: Path) -> None:
     except PermissionError:
         _open_up(path)
         shutil.rmtree(path)
+    except RecursionError:
+        _remove_deep(path)
+
+
+def _remove_deep(path: Path) -> None:
+    """Remove what has more directories in each other than `rmtree` can call itself for."""
+    _open_up(path)
+    for directory, folders, names in reversed(list(files.walk(str(path)))):
+        links = [name for name in folders if os.path.islink(os.path.join(directory, name))]
+        for name in (*names, *links):
+            os.unlink(os.path.join(directory, name))
+        os.rmdir(directory)
 
 
 def _open_up(path: Path) -> None:
     """Let the user into every directory of a tree that is theirs; nothing above it is touched."""
     with suppress(OSError):
         os.chmod(path, stat.S_IRWXU)
-    for directory, folders, _ in os.walk(path):
+    for directory, folders, _ in files.walk(str(path)):
         for name in folders:
             inner = os.path.join(directory, name)
             if not os.path.islink(inner):
