@@ -17,9 +17,10 @@ from fleet.core.proof import Change, ChangeKind, CheckSpec, Demands, EntryKind, 
 from fleet.core.work import Attempt, PlaceKind, Verdict
 from fleet.evidence import checkout
 from fleet.evidence.outcome import Began, outcome
+from fleet.evidence.snapshot import walk
 from fleet.evidence.touched import touched
 from fleet.evidence.tree import LARGEST, NotTaken, Stand, look_into
-from fleet.host import git, repository
+from fleet.host import git, glance, repository
 from fleet.supervisor.trees import found_by, left_by
 
 NEW = Attempt("t1.1", "t1", 1, "c", "m", "/", "me", 1.0)
@@ -694,6 +695,65 @@ def test_line_ends_land_as_git_would_have_committed_them(
     assert [(tmp_path / "c" / name).read_bytes() for name in ("one.txt", "new.txt", "bytes.txt")] == [
         b"1\n2\n", b"new\n", b"\0\r\n",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [PlaceKind.WORKTREE, PlaceKind.INPLACE])
+@pytest.mark.parametrize("said", [None, "false", "0"])
+def test_line_ends_are_bytes_like_others_where_no_setting_speaks_of_them(
+    kind: PlaceKind, said: str | None, repo: Path, tmp_path: Path
+) -> None:
+    if said is not None:
+        run(repo, "config", "core.autocrlf", said)
+    at, attempt = place(repo, tmp_path, kind)
+    (at / "one.txt").write_bytes(b"1\r\n")
+    (at / "new.bat").write_bytes(b"new\r\n")
+    result = left_by(attempt, {}, {})
+    assert [(one.path, one.added, one.removed) for one in result.changes] == [("new.bat", 1, 0), ("one.txt", 1, 1)]
+    run(at, "add", "-A")
+    assert run(at, "write-tree") == result.tree, "as git itself would take it"
+
+
+def test_a_setting_without_a_value_is_a_yes(repo: Path, tmp_path: Path) -> None:
+    with (repo / ".git/config").open("a") as config:
+        config.write("[core]\n\tautocrlf\n")
+    at, attempt = place(repo, tmp_path, PlaceKind.INPLACE)
+    (at / "new.txt").write_bytes(b"new\r\n")
+    result = left_by(attempt, {}, {})
+    run(at, "add", "-A")
+    assert run(at, "write-tree") == result.tree, "as git itself would take it"
+
+
+@pytest.mark.parametrize("name", ["sub/.gitignore", ".gitattributes"])
+def test_git_waits_for_no_pipe_that_has_the_name_of_a_list_of_its_own(name: str, repo: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "one.txt").write_text("2\n")
+    os.mkfifo(repo / name)
+    make_racy(repo)
+    assert left_by(attempt, {}, {}).problem == f"{name} is no plain file, and git would wait for it"
+    found = git.find(repo)
+    assert found is not None
+    with git.mirror(found) as ours:
+        assert ours.standing(attempt.began_at) is None, "unknown, and soon"
+    assert glance.glance([(found, attempt.began_at)]) == [glance.Glance(0, None)]
+
+
+def test_work_may_lie_as_deep_as_git_can_have_it(repo: Path, tmp_path: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    deep, notes = Path("d/" * 1200), tmp_path / "notes"
+    for top in (repo, notes):
+        subprocess.run(["mkdir", "-p", str(top / deep)], check=True)
+        (top / deep / "f").write_text("x\n")
+        (top / deep / "link").symlink_to("f")
+        (top / deep / "out").symlink_to(tmp_path)
+    found = walk(notes)
+    assert found is not None
+    assert sorted(found) == [str(deep / name) for name in ("f", "link", "out")]
+    result = left_by(attempt, {}, found)
+    assert (result.problem, result.totals["files"]) == (None, 3)
+    assert [one.rule for one in result.breaches] == ["symlink"]
+    for top in (repo, notes):
+        repository.remove_tree(top)
+    assert (repo.exists(), notes.exists(), tmp_path.exists()) == (False, False, True)
 
 
 def test_attributes_of_the_agents_own_hide_no_work(repo: Path) -> None:

@@ -297,3 +297,14 @@ def test_what_an_agent_leaves_above_the_checkout_is_no_part_of_a_check(tmp_path:
         (done,) = home.receipt(task)["checks"]
         assert (done["network"], home.task(task)["state"]) == (False, "refused"), done
         assert done["counts"] == {"failed": 1}
+
+
+def test_a_check_that_is_killed_each_time_it_is_run_has_failed_and_costs_no_more_attempts(tmp_path: Path) -> None:
+    with scratch(tmp_path) as home:
+        works = {"argv": ["/bin/sh", "-c", "echo more >>work.txt"]}
+        home.settle("coder=works", "limits.attempts=1", "backoff=0s", coders={"works": works})
+        task = home.add("work", "--check", "kill -9 $$", cwd=home.place("p", git=True))
+        home.drain()
+        row = home.task(task)
+        assert (row["state"], row["proof"], row["attempts"]) == ("refused", "refused", 1)
+        assert row["cause"].startswith("the check failed: ended by signal 9")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.core.text import sayable
-from fleet.host import git
+from fleet.host import files, git
 
 MOST = 5_000
 
@@ -48,7 +48,7 @@ def changed(before: Marks | None, after: Marks | None) -> list[str] | None:
 def walk(root: Path) -> Marks | None:
     """Every file below a directory, links not followed."""
     found: Marks = {}
-    for directory, folders, names in os.walk(root):
+    for directory, folders, names in files.walk(str(root)):
         links = [name for name in folders if os.path.islink(os.path.join(directory, name))]
         for name in (*names, *links):
             path = os.path.join(directory, name)

@@ -177,6 +177,8 @@ class Trees:
         """What differs from our copy of the index. An index that makes no sense is made anew from the last commit."""
         try:
             return self._shop.changed()
+        except repository.Waits:
+            raise
         except FleetError:
             (self._shop.at / "index").unlink(missing_ok=True)
             self._shop.do("read-tree", "--reset", head or EMPTY_TREE)

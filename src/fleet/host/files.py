@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import AnyStr
 
 from fleet.core import FleetError
 
@@ -133,6 +134,33 @@ def size(path: Path) -> int:
         return os.lstat(path).st_size
     except OSError:
         return 0
+
+
+def walk(top: AnyStr) -> Iterator[tuple[AnyStr, list[AnyStr], list[AnyStr]]]:
+    """As `os.walk`, from the top down, links not followed, but however deep it goes: before Python 3.12 that one calls
+    itself for every directory, and agents may make as many as they like.
+    """
+    waiting = [top]
+    while waiting:
+        directory = waiting.pop()
+        folders: list[AnyStr] = []
+        names: list[AnyStr] = []
+        try:
+            with os.scandir(directory) as found:
+                for one in found:
+                    (folders if _is_directory(one) else names).append(one.name)
+        except OSError:
+            continue
+        yield directory, folders, names
+        inner = (os.path.join(directory, name) for name in reversed(folders))
+        waiting += [one for one in inner if not os.path.islink(one)]
+
+
+def _is_directory(entry: os.DirEntry[AnyStr]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _is_plain(fd: int) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
@@ -26,6 +28,7 @@ PREFIX = "fleet-git-"
 LONG_AGO = 3600.0
 LARGEST_INDEX = 1024**3
 LARGEST_SETTINGS = 1024**2
+LISTS = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 
@@ -74,6 +77,19 @@ def head(repository: Repository) -> Head:
         name = _safe_ref(value.removeprefix("ref: ").strip())
         branch = name.removeprefix("refs/heads/") if name else None
     return Head(None, branch)
+
+
+def waits_for(top: Path) -> str:
+    """Why a git that looks at a working tree would never end, if it would not: it opens its own lists wherever they
+    stand, and an agent may have left a pipe or a device of such a name.
+    """
+    for directory, _, names in files.walk(str(top)):
+        for name in LISTS.intersection(names):
+            path = os.path.join(directory, name)
+            with suppress(OSError):
+                if not stat.S_ISREG(os.stat(path).st_mode):
+                    return f"{os.path.relpath(path, top)} is no plain file, and git would wait for it"
+    return ""
 
 
 def clear() -> None:
@@ -175,6 +191,7 @@ class Mirror:
         return run(
             armour.command(f"--git-dir={self._at}", *args), cwd=self._repository.top, timeout=SECONDS, limit=limit,
             env=armour.environment(self._at), stdin=stdin.encode(errors="surrogateescape"),
+            doubt=partial(waits_for, self._repository.top),
         )  # fmt: skip
 
 

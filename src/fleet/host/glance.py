@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from fleet.core import ToolMissing
 from fleet.host import armour, git
 from fleet.host.git import PREFIX, Repository
+from fleet.host.run import PATIENCE
 
 TOGETHER = max(2, os.cpu_count() or 2)
 STATUS = (
@@ -125,10 +126,14 @@ def _started(question: _Question) -> subprocess.Popen[bytes]:
 
 
 def _answer(question: _Question, process: subprocess.Popen[bytes]) -> tuple[_Question, bytes | None]:
-    try:
-        out, _ = process.communicate(timeout=git.SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return question, None
-    return question, out if process.returncode == 0 else None
+    for seconds in (PATIENCE, git.SECONDS):
+        try:
+            out, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            if git.waits_for(question.cwd):
+                break
+        else:
+            return question, out if process.returncode == 0 else None
+    process.kill()
+    process.communicate()
+    return question, None

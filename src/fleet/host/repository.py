@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -129,6 +130,10 @@ class Locked(Unavailable):
         )
 
 
+class Waits(FleetError):
+    """Something stands in a working tree at which git would wait for ever."""
+
+
 def make_way(common: Path, ref: str) -> None:
     """Remove what stands where a ref of fleet's own goes: a link or a file for a directory, a directory for the ref."""
     steps = Path(ref).parts
@@ -229,12 +234,14 @@ class Workshop:
         env = self._env | {"GIT_INDEX_FILE": str(self.at / index)}
         return run(
             armour.command(*ours, *where, *args), cwd=top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin,
-            keep=_locks.get(),
+            keep=_locks.get(), doubt=partial(git.waits_for, top) if tree else None,
         )  # fmt: skip
 
     def do(self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None, what: str = "") -> bytes:
         """What git prints; a refusal is an error that says what was wanted."""
         done = self.ask(*args, stdin=stdin, tree=tree, at=at)
+        if done.waits:
+            raise Waits(clean(done.waits), hint="remove it")
         if done.code:
             raise refused(done, what or f"{self.top} cannot be read")
         return done.out
@@ -280,16 +287,17 @@ class Workshop:
         if self._said(common, "core.fileMode", NO_MODES) in NO:
             files.write(self.at / "config", armour.CONFIG + b"\tfileMode = false\n")
 
-    def _said(self, common: Path, name: str, hint: re.Pattern[bytes]) -> str:
-        """What the user's own settings say, then those of the repository. They are read as text, because what they
-        include could be anything; git is asked only where the hint is found in it.
+    def _said(self, common: Path, name: str, hint: re.Pattern[bytes]) -> str | None:
+        """What the user's own settings say, then those of the repository; "" is a name without a value, None no word of
+        it. They are read as text, because what they include could be anything; git is asked only where the hint is
+        found in it.
         """
         said = b"\n".join(git.text(one) for one in (*git.own_settings(), common / "config"))
         if not hint.search(said):
-            return ""
+            return None
         files.write(self.at / "settings", said)
         done = self.ask("config", "--file", str(self.at / "settings"), "--no-includes", "--get", name)
-        return done.out.decode(errors="replace").strip().lower() if done.code == 0 else ""
+        return done.out.decode(errors="replace").strip().lower() if done.code == 0 else None
 
     def contents(self, names: Iterable[str]) -> dict[str, bytes]:
         """What objects hold, by their names: each is what it is called."""
@@ -459,13 +467,25 @@ def _remove_directory(path: Path) -> None:
     except PermissionError:
         _open_up(path)
         shutil.rmtree(path)
+    except RecursionError:
+        _remove_deep(path)
+
+
+def _remove_deep(path: Path) -> None:
+    """Remove what has more directories in each other than `rmtree` can call itself for."""
+    _open_up(path)
+    for directory, folders, names in reversed(list(files.walk(str(path)))):
+        links = [name for name in folders if os.path.islink(os.path.join(directory, name))]
+        for name in (*names, *links):
+            os.unlink(os.path.join(directory, name))
+        os.rmdir(directory)
 
 
 def _open_up(path: Path) -> None:
     """Let the user into every directory of a tree that is theirs; nothing above it is touched."""
     with suppress(OSError):
         os.chmod(path, stat.S_IRWXU)
-    for directory, folders, _ in os.walk(path):
+    for directory, folders, _ in files.walk(str(path)):
         for name in folders:
             inner = os.path.join(directory, name)
             if not os.path.islink(inner):

@@ -20,6 +20,7 @@ from fleet.core.text import clean
 
 LIMIT = 256 * 1024 * 1024
 GRACE = 2.0
+PATIENCE = 3.0  # seconds after which it is asked why a program would never end
 TICK = 0.1
 PASSWORD = re.compile(r"//[^/@\s]+@")  # in an address
 CANNOT = 126  # what shells say of a program that is there and cannot be run
@@ -48,6 +49,7 @@ class Ran:
     out: bytes
     err: bytes
     timed_out: bool = False
+    waits: str = ""  # why it would never have ended
 
     @property
     def said(self) -> str:
@@ -64,10 +66,12 @@ def run(
     stdin: bytes = b"",
     limit: int = LIMIT,
     keep: Sequence[int] = (),
+    doubt: Callable[[], str] | None = None,
 ) -> Ran:
     """Run a program without a terminal; after the time limit it is ended with everything it started in its group.
 
-    What it is to keep open, such as a lock, is still open when we are gone and it is not.
+    What it is to keep open, such as a lock, is still open when we are gone and it is not. Of one that takes long it is
+    asked once why it would never end: with a reason, its time is up.
     """
     began = time.monotonic()
     try:
@@ -85,12 +89,15 @@ def run(
         return _not_started(argv[0], problem)
     with process:
         pump = _Pump(process, stdin, limit)
-        in_time = pump.until(time.monotonic() + timeout)
+        in_time, reason = pump.until(began + min(timeout, PATIENCE)), ""
+        if not in_time:
+            reason = doubt() if doubt else ""
+            in_time = not reason and pump.until(began + timeout)
         if not in_time:
             end_group(process)
         pump.close()
     tell(argv, began, process.returncode)
-    return Ran(process.returncode, bytes(pump.out), bytes(pump.err), timed_out=not in_time)
+    return Ran(process.returncode, bytes(pump.out), bytes(pump.err), timed_out=not in_time, waits=reason)
 
 
 def hear(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Ran:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from fleet.host import git
+from fleet.host import files, git
 from fleet.host.glance import glance
 from fleet.places.base import Condition, Place
 
@@ -33,7 +33,7 @@ def conditions(places: Sequence[Place]) -> list[Condition]:
 def size(path: Path) -> int | None:
     """The bytes that a directory takes on the disk, links not followed; None when it cannot be known."""
     total, seen, count = 0, set(), 0
-    for directory, folders, names in os.walk(path):
+    for directory, folders, names in files.walk(str(path)):
         for name in (*folders, *names):
             count += 1
             if count > MOST:

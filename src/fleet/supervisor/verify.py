@@ -153,16 +153,18 @@ async def _checked(
         await aside(files.private_dir, compiled)
         seen = await _run(house, attempt, run.spec, room, directory, compiled)
         await at_leisure(partial(_remove, house, attempt, at, compiled))
-        if seen is not None and not _is_cut_off(seen):
+        if seen is not None and not _is_cut_off(seen, is_last=number == run.number + TRIES - 1):
             heard = await aside(_heard, said, room, seen, directory)
             return replace(heard, cause=heard.cause + _way_out(heard, result.check_files)), attempt
         await aside(_sweep, house, attempt)
     return said, attempt
 
 
-def _is_cut_off(seen: keeper.Exit) -> bool:
-    """Whether somebody else ended a check, so that it says nothing: its keeper was told to, or the machine ran out."""
-    return seen.cause in (Cause.CANCELLED, Cause.ABANDONED) or seen.signal == SIGKILL
+def _is_cut_off(seen: keeper.Exit, *, is_last: bool) -> bool:
+    """Whether somebody else ended a check, so that it says nothing: its keeper was told to, or the machine ran out. One
+    that is killed to the last is killed by what it runs.
+    """
+    return seen.cause in (Cause.CANCELLED, Cause.ABANDONED) or (seen.signal == SIGKILL and not is_last)
 
 
 def _remove(house: House, attempt: Attempt, *made: Path) -> None:

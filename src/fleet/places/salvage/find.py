@@ -150,7 +150,7 @@ def _nested(top: Path, at: Path) -> list[bytes]:
 def below(top: Path, at: Path) -> list[bytes]:
     """Every file below a directory, from the top of the place; links are not followed."""
     found = []
-    for directory, folders, names in os.walk(os.fsencode(at)):
+    for directory, folders, names in files.walk(os.fsencode(at)):
         links = [name for name in folders if os.path.islink(os.path.join(directory, name))]
         for name in sorted((*names, *links)):
             path = os.path.join(directory, name)
@@ -170,7 +170,7 @@ def is_file(path: Path) -> bool:
 def _gather_state(finds: Finds, found: git.Repository, place: Place) -> None:
     """Git's own files of this place; a clone's objects come as commits, and not as files."""
     own = os.fsencode(found.own)
-    for directory, folders, names in os.walk(own):
+    for directory, folders, names in files.walk(own):
         at = os.path.relpath(directory, own)
         if place.kind is PlaceKind.CLONE and at == b".":
             folders[:] = [name for name in folders if name != b"objects"]
@@ -255,7 +255,7 @@ def unreachable(shop: repository.Workshop, named: set[str], known: list[str]) ->
 def _named(found: git.Repository, place: Place) -> set[str]:
     """Every commit that git's own files of this place name: HEAD, its history, refs, a merge or rebase under way."""
     named = set()
-    for directory, folders, names in os.walk(found.own):
+    for directory, folders, names in files.walk(str(found.own)):
         if directory == str(found.own):
             folders[:] = [name for name in folders if name not in ("objects", "modules", "lfs", "hooks", "worktrees")]
         for name in names:
