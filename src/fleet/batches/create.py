@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, partial
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -24,6 +24,7 @@ from fleet.config.limits import Origin, project_limits, resolve_limits
 from fleet.config.local import noted
 from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
 from fleet.core.errors import of_system
+from fleet.core.frozen import dataclass
 from fleet.core.talk import Delivery
 from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.config.limits import FLEET_YAML, candidates, project_file
+from fleet.core.frozen import dataclass
 from fleet.core.proof import CheckSpec, Demands, ProjectDemands, TaskKind, Unverified
 from fleet.core.scope import combine
 from fleet.core.task import Spec

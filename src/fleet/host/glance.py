@@ -12,11 +12,11 @@ import subprocess
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fleet.core import ToolMissing
+from fleet.core.frozen import dataclass
 from fleet.host import armour, git
 from fleet.host.git import PREFIX, Repository
 

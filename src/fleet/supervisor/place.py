@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import places
 from fleet.config.workspace import project_workspace
 from fleet.core import FleetError, template
+from fleet.core.frozen import dataclass
 from fleet.core.task import Spec
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
