@@ -31,15 +31,13 @@ from fleet.core.text import clean
 from fleet.core.work import FOREVER, Attempt, PlaceKind
 from fleet.host import files, locks, machine, program, repository
 from fleet.sessions import session_name, unfit
+from fleet.supervisor.before import note_before
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.demands import demands
-from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.environment import agent_environment, marks, told
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.heard import SIGNALS
 from fleet.supervisor.place import furnished
-from fleet.supervisor.result import note_before
-from fleet.supervisor.start import marks, told
-from fleet.supervisor.trees import found_by
 
 TITLE = 100
 KEEPER_WITHIN = 30.0
@@ -220,6 +218,8 @@ def _furnished(
         house, attempt, place, site.workspace, quick=wanted.quick, hear=lambda line: hear(wanted.branch, line)
     )
     if attempt.began_tree is None or found.files or found.commands:
+        from fleet.supervisor.trees import found_by  # what nobody pays for whose place is just what its commit has
+
         attempt = found_by(replace(attempt, began_tree=None, base_tree=None), ())
     began = replace(note_before(house, attempt), variables=dict(found.env))
     return _asked(site, known, began), found.warnings

@@ -21,10 +21,10 @@ from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
 from fleet.evidence.receipt import Process, Receipt, Result, load_receipt
 from fleet.host import files, locks, repository
 from fleet.places import Place, ports, salvage
+from fleet.supervisor.environment import marks
 from fleet.supervisor.heard import alone, catch_up
 from fleet.supervisor.result import bring_back, nothing, write_receipt
 from fleet.supervisor.settle import publish
-from fleet.supervisor.start import marks
 
 ENDS_WITHIN = 25.0
 HEARD_WITHIN = 30.0

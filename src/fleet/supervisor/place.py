@@ -16,9 +16,8 @@ from fleet.core.workspace import Workspace
 from fleet.host import git
 from fleet.places import Place, ports
 from fleet.places.furnish import Furnished, furnish
-from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.environment import agent_environment, told
 from fleet.supervisor.house import House
-from fleet.supervisor.start import told
 
 BRANCH = "fleet/"
 
