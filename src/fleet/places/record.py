@@ -95,6 +95,12 @@ def forget(path: Path) -> None:
     _lock(path).unlink(missing_ok=True)
 
 
+def index(path: Path) -> Path | None:
+    """How copies of a place's index are called, which are forgotten with it; None when nothing is written down."""
+    file = _file(path)
+    return file.with_name(f".{file.name}.index") if os.path.lexists(file) else None
+
+
 def known(root: Path) -> list[Place]:
     """Every place under a root that is written down, whether it still stands or not."""
     found = []
