@@ -22,7 +22,7 @@ from typing import cast
 import pytest
 
 from fleet.host import locks
-from fleet.keeper import Cause, Exit, Hold, Start, abort, adopt, hold, rouse, strays, sweep
+from fleet.keeper import Cause, Exit, Hold, Start, abort, adopt, hold, in_terminal, rouse, strays, sweep
 from fleet.keeper.hold import PROGRAM
 
 AGENTS = Path(__file__).parent.parent / "standins" / "agents"
@@ -630,3 +630,30 @@ def test_the_keeper_imports_nothing_of_fleet_and_little_else(attempt: Attempt) -
     ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     heavy = {"fleet", "json", "re", "signal", "subprocess", "pathlib", "typing", "selectors", "tempfile", "logging"}
     assert not heavy & {name.partition(".")[0] for name in ran.stdout.split()}
+
+
+def test_the_keeper_is_compiled_once_and_again_when_that_was_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiled(where: str) -> Path:
+        monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / where))
+        return Path(in_terminal(tmp_path / "attempt", Attempt(tmp_path).order("true"))[3])
+
+    first = compiled("first")
+    made, whole = first.stat().st_ino, first.read_bytes()
+    stale = whole[:8] + b"\0\0\0\0" + whole[12:]
+    for number, before in enumerate((whole, whole[:-1], whole[:10], b"", stale)):
+        other = tmp_path / str(number) / first.relative_to(tmp_path / "first")
+        other.parent.mkdir(parents=True)
+        other.write_bytes(before)
+        found = other.stat().st_ino
+        assert compiled(str(number)) == other
+        assert other.read_bytes() == whole
+        assert (other.stat().st_ino == found) == (before == whole)
+    assert compiled("first").stat().st_ino == made
+
+
+def test_a_keeper_that_cannot_be_compiled_is_started_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "full").write_text("no directory")
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "full"))
+    assert in_terminal(tmp_path / "one", Attempt(tmp_path).order("true"))[3] == str(PROGRAM)

@@ -129,6 +129,68 @@ def test_a_bare_repository_has_places_too(main: Path, tmp_path: Path) -> None:
         places.remove(place, None)
 
 
+# looking
+
+
+def large(main: Path, kind: PlaceKind = WORKTREE) -> Place:
+    """A place of so many files that git is lent a copy of its index."""
+    commit(main, {f"many/{number}.txt": f"{number:04}\n" for number in range(900)})
+    return make(main, kind)
+
+
+def copies(place: Place) -> list[Path]:
+    return sorted((place.path.parent / ".places").glob(".*"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_large_index_is_copied_once_for_git_to_write_to_and_never_written_itself(main: Path, kind: PlaceKind) -> None:
+    place = large(main, kind)
+    index = Path(git(place.path, "rev-parse", "--absolute-git-dir")) / "index"
+    before = index.read_bytes(), index.stat().st_mtime_ns, index.stat().st_ino
+    for number in (1, 2):
+        (place.path / f"many/{number}.txt").write_text("same\n")  # as long as before, and perhaps in the same second
+        assert places.condition(place) == places.Condition(ahead=0, changed=number)
+        assert len(copies(place)) == 1
+    first = copies(place)
+    (place.path / "new.txt").write_text("new\n")
+    assert places.condition(place) == places.Condition(ahead=0, changed=3)
+    assert copies(place) == first
+    assert (index.read_bytes(), index.stat().st_mtime_ns, index.stat().st_ino) == before
+    git(place.path, "add", "many/1.txt")
+    assert places.condition(place) == places.Condition(ahead=0, changed=3)
+    commit(place.path, {"more.txt": "more\n"})
+    assert places.condition(place) == places.Condition(ahead=1, changed=0)
+    assert len(copies(place)) == 1
+    assert copies(place) != first
+    places.remove(place, salvage.save(place, "x"))
+    assert copies(place) == []
+
+
+def test_a_link_where_the_copy_of_an_index_was_is_not_written_through(main: Path, tmp_path: Path) -> None:
+    place = large(main)
+    assert places.condition(place).changed == 0
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    for copy in copies(place):
+        copy.unlink()
+        copy.symlink_to(precious)
+    (place.path / "many/1.txt").unlink()
+    assert places.condition(place).changed == 1
+    assert precious.read_text() == "precious"
+    assert [copy.is_symlink() for copy in copies(place)] == [False]
+
+
+def test_a_large_index_whose_copy_cannot_be_kept_is_read_where_it_stands(main: Path) -> None:
+    place = large(main)
+    assert places.condition(place).changed == 0
+    for copy in copies(place):
+        copy.unlink()
+        copy.mkdir()
+    (place.path / "many/1.txt").unlink()
+    assert places.condition(place).changed == 1
+    assert all(copy.is_dir() for copy in copies(place))
+
+
 # making
 
 

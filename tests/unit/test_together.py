@@ -6,7 +6,7 @@ from threading import Barrier, Event, Timer
 
 import pytest
 
-from fleet.batches.together import AT_ONCE, together
+from fleet.batches.together import AT_ONCE, once, together
 
 MANY = range(AT_ONCE + 4)
 
@@ -38,3 +38,21 @@ def test_who_is_interrupted_begins_with_no_other_one() -> None:
     with pytest.raises(KeyboardInterrupt):
         together(act, MANY, interrupt)
     assert len(begun) <= AT_ONCE + 1
+
+
+def test_what_many_ask_at_once_is_found_out_once() -> None:
+    asked: list[str] = []
+    all_there = Barrier(AT_ONCE)
+
+    def find(what: str) -> str:
+        asked.append(what)
+        return what.upper()
+
+    known = once(find)
+
+    def ask(one: int) -> str:
+        all_there.wait(30)
+        return known("a" if one else "b")
+
+    assert together(ask, range(AT_ONCE)) == ["B", *["A"] * (AT_ONCE - 1)]
+    assert sorted(asked) == ["a", "b"]

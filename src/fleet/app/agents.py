@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
 from functools import partial
@@ -19,6 +18,7 @@ from fleet.batches.look import Row, look
 from fleet.batches.site import SCREEN
 from fleet.core import FleetError, NotFound
 from fleet.core.errors import of_system
+from fleet.core.frozen import dataclass
 from fleet.core.work import Attempt
 from fleet.host import files, run
 

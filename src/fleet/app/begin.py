@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fleet.batches.create import Hear, Made
 from fleet.batches.create import create as make
 from fleet.batches.site import Site
 from fleet.batches.wanted import Wanted, Who, agents, fanout, multi
 from fleet.core import BadConfig, FleetError
+from fleet.core.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from fleet.app.sites import find, find_any
@@ -11,6 +10,7 @@ from fleet.batches.site import Site
 from fleet.batches.together import together
 from fleet.coders.base import Job, checked
 from fleet.core import BadConfig, NotFound
+from fleet.core.frozen import dataclass
 from fleet.core.task import Status
 from fleet.core.work import Ending
 from fleet.questions import remarks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from getpass import getuser
 from pathlib import Path
@@ -16,6 +16,7 @@ from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.config import runtime as settings
 from fleet.config.units import time_text
 from fleet.core import BadConfig, FleetError, NotFound
+from fleet.core.frozen import dataclass
 from fleet.core.life import Life, LifeState
 from fleet.core.proof import Demands, Proof
 from fleet.core.state import Told, hindered, tell

@@ -6,39 +6,38 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from uuid import uuid4
 
 from fleet import keeper, places, tracker
 from fleet.batches.prompt import give
 from fleet.batches.site import BEING_MADE, Site, place_of
-from fleet.batches.together import AT_ONCE, together
+from fleet.batches.together import AT_ONCE, once, together
 from fleet.batches.wanted import Wanted, must_differ
 from fleet.coders import Job, talker_of, teller
 from fleet.coders.base import checked
-from fleet.config.demands import trusted_yaml
+from fleet.config.demands import Find, trusted_yaml
 from fleet.config.limits import Origin, project_limits, resolve_limits
 from fleet.config.local import noted
 from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
 from fleet.core.errors import of_system
+from fleet.core.frozen import dataclass
 from fleet.core.talk import Delivery
 from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean
 from fleet.core.work import FOREVER, Attempt, PlaceKind
 from fleet.host import files, locks, machine, program, repository
 from fleet.sessions import session_name, unfit
+from fleet.supervisor.before import note_before
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.demands import demands
-from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.environment import agent_environment, marks, told
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.heard import SIGNALS
 from fleet.supervisor.place import furnished
-from fleet.supervisor.result import note_before
-from fleet.supervisor.start import marks, told
-from fleet.supervisor.trees import found_by
 
 TITLE = 100
 KEEPER_WITHIN = 30.0
@@ -46,6 +45,7 @@ BEGINNING, BEGINS_WITHIN = "beginning.lock", 60.0
 TICK = 0.01
 COMING_UP = 20  # agents that are made or come to their prompt at once; those are waited for, which costs little
 _making = BoundedSemaphore(AT_ONCE)
+_turn = Lock()  # of ourselves: who waits for the file's lock looks for it again and again
 HARD = 3.0  # seconds that an agent in a terminal gets to end before it is killed
 
 Hear = Callable[[str, str], None]  # branch, what happens
@@ -66,12 +66,21 @@ class Made:
         return self.problem is None and (self.delivery is None or self.delivery.taken is not False)
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is the same for all that begin from one commit: its tree, and the fleet.yaml that it has."""
+
+    tree: Callable[[str], str | None]
+    yaml: Find
+
+
 def create(site: Site, wanted: Sequence[Wanted], hear: Hear, done: Callable[[Made], None]) -> list[Made]:
     """Make them all, several at once. What can be known beforehand is looked at first, so that a mistake makes none."""
     site.server.seen()  # a tmux that is missing, or refuses, is said before anything is made
     ready = [_checked(site, one) for one in wanted]
     must_differ(ready)
-    return together(partial(_one, site, hear=hear), ready, done, COMING_UP)
+    known = Known(once(partial(_tree, site)), once(trusted_yaml))
+    return together(partial(_one, site, known, hear=hear), ready, done, COMING_UP)
 
 
 def _checked(site: Site, wanted: Wanted) -> Wanted:
@@ -100,22 +109,22 @@ def _must_be_free(site: Site, branch: str) -> None:
             raise BadConfig(f"{branch} {has} ({other.id})", hint=f"fleet {'kill' if ended else 'attach'} {branch}")
 
 
-def _one(site: Site, wanted: Wanted, hear: Hear) -> Made:
+def _one(site: Site, known: Known, wanted: Wanted, hear: Hear) -> Made:
     """One of them, made and then given its prompt; while its agent comes up, others are made."""
     with _making:
-        made = _made(site, wanted, hear)
+        made = _made(site, known, wanted, hear)
     if made.attempt is None or not wanted.prompt:
         return made
     return replace(made, delivery=give(site, made.attempt, wanted.prompt))
 
 
-def _made(site: Site, wanted: Wanted, hear: Hear) -> Made:
+def _made(site: Site, known: Known, wanted: Wanted, hear: Hear) -> Made:
     lock: list[int] = []
     attempt = None
     try:
         attempt = _begin(site, wanted, lock)
-        attempt = _placed(site, wanted, attempt)
-        attempt, warnings = _furnished(site, wanted, attempt, hear)
+        attempt = _placed(site, known, wanted, attempt)
+        attempt, warnings = _furnished(site, known, wanted, attempt, hear)
         attempt = _started(site, attempt)
     except (FleetError, OSError) as problem:
         said = problem if isinstance(problem, FleetError) else of_system(problem)
@@ -168,13 +177,14 @@ def _begin(site: Site, wanted: Wanted, lock: list[int]) -> Attempt:
 @contextmanager
 def _in_turn(site: Site) -> Iterator[None]:
     """One after the other: of several that want the same branch at once, one gets it."""
-    lock = locks.take(site.house.home / BEGINNING, BEGINS_WITHIN)
-    if lock is None:
-        raise Unavailable("others begin agents here, and have not come to an end", hint="fleet list")
-    try:
-        yield
-    finally:
-        locks.release(lock)
+    with _turn:
+        lock = locks.take(site.house.home / BEGINNING, BEGINS_WITHIN)
+        if lock is None:
+            raise Unavailable("others begin agents here, and have not come to an end", hint="fleet list")
+        try:
+            yield
+        finally:
+            locks.release(lock)
 
 
 def _title(wanted: Wanted) -> str:
@@ -182,12 +192,12 @@ def _title(wanted: Wanted) -> str:
     return clean(first, TITLE) or f"work on {wanted.branch}"
 
 
-def _placed(site: Site, wanted: Wanted, attempt: Attempt) -> Attempt:
+def _placed(site: Site, known: Known, wanted: Wanted, attempt: Attempt) -> Attempt:
     """The attempt in its place. What stands in one that was just made is what its commit has."""
     is_new = not os.path.lexists(attempt.cwd)
     place = places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd))
     began_at = places.prepare(place.path).base
-    tree = _tree(site, began_at) if is_new and began_at else None
+    tree = known.tree(began_at) if is_new and began_at else None
     placed = replace(attempt, base=place.base, began_at=began_at, began_tree=tree, base_tree=tree, cwd=str(place.path))
     site.house.ledger.save(placed)
     return placed
@@ -198,7 +208,9 @@ def _tree(site: Site, commit: str) -> str | None:
     return done.out.decode().strip() or None
 
 
-def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> tuple[Attempt, tuple[str, ...]]:
+def _furnished(
+    site: Site, known: Known, wanted: Wanted, attempt: Attempt, hear: Hear
+) -> tuple[Attempt, tuple[str, ...]]:
     """The attempt with what its project gives it, and asks of it; what stands in its place then is noted."""
     house, place = site.house, place_of(attempt)
     files.private_dir(house.artifacts(attempt.task))
@@ -206,18 +218,20 @@ def _furnished(site: Site, wanted: Wanted, attempt: Attempt, hear: Hear) -> tupl
         house, attempt, place, site.workspace, quick=wanted.quick, hear=lambda line: hear(wanted.branch, line)
     )
     if attempt.began_tree is None or found.files or found.commands:
+        from fleet.supervisor.trees import found_by  # what nobody pays for whose place is just what its commit has
+
         attempt = found_by(replace(attempt, began_tree=None, base_tree=None), ())
     began = replace(note_before(house, attempt), variables=dict(found.env))
-    return _asked(site, began), found.warnings
+    return _asked(site, known, began), found.warnings
 
 
-def _asked(site: Site, attempt: Attempt) -> Attempt:
+def _asked(site: Site, known: Known, attempt: Attempt) -> Attempt:
     """The attempt with what is asked of its result, by the commit that its work is compared with."""
-    spec, find = attempt.spec or Spec(attempt.repository), cache(trusted_yaml)
+    spec = attempt.spec or Spec(attempt.repository)
     return replace(
         attempt,
-        demands=demands(site.house, (), spec, attempt.base, find),
-        local=noted(Path(spec.cwd), attempt.base, find),
+        demands=demands(site.house, (), spec, attempt.base, known.yaml),
+        local=noted(Path(spec.cwd), attempt.base, known.yaml),
     )
 
 

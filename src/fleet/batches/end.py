@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from fleet import keeper, places
@@ -13,6 +13,7 @@ from fleet.batches.proof import proven, what_stands
 from fleet.batches.site import BEING_MADE, SCREEN, Site, place_of
 from fleet.core import FleetError, NotFound, Unavailable
 from fleet.core.errors import of_system
+from fleet.core.frozen import dataclass
 from fleet.core.proof import Proof
 from fleet.core.task import CANCELLED
 from fleet.core.text import clean
@@ -20,10 +21,10 @@ from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
 from fleet.evidence.receipt import Process, Receipt, Result, load_receipt
 from fleet.host import files, locks, repository
 from fleet.places import Place, ports, salvage
+from fleet.supervisor.environment import marks
 from fleet.supervisor.heard import alone, catch_up
 from fleet.supervisor.result import bring_back, nothing, write_receipt
 from fleet.supervisor.settle import publish
-from fleet.supervisor.start import marks
 
 ENDS_WITHIN = 25.0
 HEARD_WITHIN = 30.0

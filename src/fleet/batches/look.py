@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from fleet import keeper, places
 from fleet.batches.site import BEING_MADE, Site, place_of
 from fleet.coders import Talker
 from fleet.core import FleetError
+from fleet.core.frozen import dataclass
 from fleet.core.life import Life
 from fleet.core.state import Told, life_in_terminal, tell_terminal
 from fleet.core.talk import feel

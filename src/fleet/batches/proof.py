@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from fleet import keeper, places
+from fleet.core.frozen import dataclass
 from fleet.core.proof import Proof
 from fleet.core.work import Attempt
 from fleet.evidence.receipt import Check, Process, Receipt, Result

@@ -12,8 +12,8 @@ from fleet.core import FleetError
 from fleet.core.task import CANCELLED, Status
 from fleet.core.work import Attempt, Ending
 from fleet.places import ports
+from fleet.supervisor.environment import marks
 from fleet.supervisor.heard import alone
-from fleet.supervisor.start import marks
 
 
 @dataclass(frozen=True, slots=True)

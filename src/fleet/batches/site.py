@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import places
+from fleet.core.frozen import dataclass
 from fleet.core.work import Attempt
 from fleet.core.workspace import Workspace
 from fleet.host import locks

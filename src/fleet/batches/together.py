@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TypeVar
+from functools import cache
+from threading import Lock
+from typing import ParamSpec, TypeVar
 
 AT_ONCE = 8
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -30,3 +33,14 @@ def together(
             hands.shutdown(wait=False, cancel_futures=True)
             raise
         return [each.result() for each in begun]
+
+
+def once(find: Callable[P, R]) -> Callable[P, R]:
+    """The same, found out once for each question, however many ask it at the same time."""
+    kept, lock = cache(find), Lock()
+
+    def found(*args: P.args, **kwargs: P.kwargs) -> R:
+        with lock:
+            return kept(*args, **kwargs)  # type: ignore[arg-type]
+
+    return found

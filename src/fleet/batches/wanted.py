@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from fleet.core import BadConfig
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 
 MOST = 100

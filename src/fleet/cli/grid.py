@@ -6,12 +6,12 @@ import os
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
 import click
 
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 
 GAP = "  "

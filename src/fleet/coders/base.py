@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol, cast
 
 from fleet.coders.stream import SESSION
 from fleet.core.errors import BadConfig
+from fleet.core.frozen import dataclass
 from fleet.core.talk import Signal
 from fleet.core.text import clean, has_controls
 from fleet.core.work import Event

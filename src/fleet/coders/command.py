@@ -13,7 +13,6 @@ interactive = ["my-agent"]  # how it is started in a terminal, where it is talke
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 
 from fleet.coders.base import Can, Command, Job, Talker, checked
@@ -33,6 +32,7 @@ from fleet.coders.stream import (
     word,
 )  # fmt: skip
 from fleet.core.errors import BadConfig
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean, nearest
 from fleet.core.work import Event, EventKind, Usage, Window
 

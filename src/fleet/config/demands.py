@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.config.limits import FLEET_YAML, candidates, project_file
+from fleet.core.frozen import dataclass
 from fleet.core.proof import CheckSpec, Demands, ProjectDemands, TaskKind, Unverified
 from fleet.core.scope import combine
 from fleet.core.task import Spec
@@ -44,14 +44,16 @@ def trusted_yaml(cwd: Path, base: str | None) -> Trusted | None:
     """The fleet.yaml of a directory as it stands in a commit; where none is tracked there, or without a commit, as it
     stands outside every agent's place.
     """
-    from fleet.config.fleet_yaml import text_of
-
     tracked = None if base is None else _tracked(cwd, base)
     if tracked is not None and base is not None:
         source = f"{FLEET_YAML} at {base[:SHOWN]}"
         return Trusted(tracked, Path(source), source)
     found = project_file(cwd)
-    return None if found is None else Trusted(text_of(found), found, FLEET_YAML)
+    if found is None:
+        return None
+    from fleet.config.fleet_yaml import text_of  # what nobody pays for who has none
+
+    return Trusted(text_of(found), found, FLEET_YAML)
 
 
 Find = Callable[[Path, str | None], Trusted | None]
@@ -59,18 +61,22 @@ Find = Callable[[Path, str | None], Trusted | None]
 
 def project_demands(cwd: Path, base: str | None, find: Find = trusted_yaml) -> ProjectDemands:
     """What the fleet.yaml of a directory asks, by the one that is trusted."""
+    found = find(cwd, base)
+    if found is None:
+        return ProjectDemands()
     from fleet.config.fleet_yaml import read_demands
 
-    found = find(cwd, base)
-    return ProjectDemands() if found is None else read_demands(found.text, found.path, found.source)
+    return read_demands(found.text, found.path, found.source)
 
 
 def trusted_limits(cwd: Path, base: str | None, find: Find = trusted_yaml) -> ProjectLimits | None:
     """What the fleet.yaml of a directory says about limits, by the one that is trusted."""
+    found = find(cwd, base)
+    if found is None:
+        return None
     from fleet.config.fleet_yaml import read_limits
 
-    found = find(cwd, base)
-    return None if found is None else read_limits(found.text, found.path)
+    return read_limits(found.text, found.path)
 
 
 def _tracked(cwd: Path, commit: str) -> str | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from fleet.config.runtime import Runtime
+from fleet.core.frozen import dataclass
 from fleet.core.task import Spec
 from fleet.core.work import Limits, ProjectLimits
 from fleet.host import git

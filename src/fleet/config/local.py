@@ -50,11 +50,13 @@ def where(attempt: Attempt) -> str:
 
 def noted(cwd: Path, base: str | None, find: Find = trusted_yaml) -> tuple[str, ...]:
     """What agents may call such models there, by the fleet.yaml that is trusted; none without one that names models."""
-    from fleet.config.fleet_yaml import read
-
     try:
         found = find(cwd, base)
-        return () if found is None else local_names(read(found.text, found.path).fleet)
+        if found is None:
+            return ()
+        from fleet.config.fleet_yaml import read
+
+        return local_names(read(found.text, found.path).fleet)
     except (FleetError, OSError):
         return ()
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from fleet.config.limits import project_file
+from fleet.core.frozen import dataclass
 from fleet.core.workspace import Workspace
 
 SECTION = "workspace"

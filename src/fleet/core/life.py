@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from math import inf
+
+from fleet.core.frozen import dataclass
 
 QUIET = 60.0
 REPEATS = 8

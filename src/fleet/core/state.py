@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from fleet.core.frozen import dataclass
 from fleet.core.life import Life, LifeState
 from fleet.core.talk import Felt, Mood
 from fleet.core.task import Status, Task, is_cancelled

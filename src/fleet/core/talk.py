@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from fleet.core.frozen import dataclass
 
 
 class SignalKind(StrEnum):

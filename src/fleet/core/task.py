@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import BadConfig
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 
 if TYPE_CHECKING:

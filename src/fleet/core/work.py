@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeVar
 
+from fleet.core.frozen import dataclass
 from fleet.core.life import Life
 from fleet.core.proof import Demands, Program, Proof
 from fleet.core.task import PlaceKind as PlaceKind

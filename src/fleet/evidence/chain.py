@@ -13,12 +13,13 @@ import os
 import stat
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from fleet.core import FleetError, Unavailable
+from fleet.core.frozen import dataclass
 from fleet.evidence.receipt import Receipt
 from fleet.host import database, files, locks
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from itertools import pairwise
 from posixpath import basename, dirname, normpath, splitext
 
+from fleet.core.frozen import dataclass
 from fleet.core.proof import Change, ChangeKind
 from fleet.evidence.scripts import (
     BEFORE,

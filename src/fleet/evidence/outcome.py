@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from fleet.core.frozen import dataclass
 from fleet.core.proof import Change, ChangeKind, EntryKind
 from fleet.core.text import sayable
 from fleet.evidence.receipt import SHOWN, Commit, Result

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from fleet.core.frozen import dataclass
 from fleet.core.proof import Breach, Change, Claim, Heard, Program, Proof
 from fleet.core.text import sayable
 from fleet.core.work import Attempt

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from fleet.core.frozen import dataclass
 from fleet.core.text import sayable
 from fleet.host import files, git
 

@@ -7,10 +7,11 @@ import shlex
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from fleet.core import FleetError
+from fleet.core.frozen import dataclass
 from fleet.core.proof import Change, ChangeKind, EntryKind
 from fleet.core.text import clean, sayable
 from fleet.host import git, inside, repository

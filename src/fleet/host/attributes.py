@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from os import stat_result
+
+from fleet.core.frozen import dataclass
 
 ASKED = ("filter", "working-tree-encoding", "text", "crlf", "eol", "ident")
 SAYS_NOTHING = ("unspecified", "unset", "set", "")

@@ -12,12 +12,12 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
 
+from fleet.core.frozen import dataclass
 from fleet.host import armour, files, objects
 from fleet.host.run import LIMIT, Ran, run
 

@@ -6,9 +6,10 @@ Looking costs a read of every installed package's metadata, and runs none of the
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from fleet.core.frozen import dataclass
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -9,11 +9,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 
 from fleet.core import ToolMissing
+from fleet.core.frozen import dataclass
 from fleet.host.run import tell
 
 GRACE = 15.0

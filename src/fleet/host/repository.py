@@ -17,12 +17,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from fleet.core import FleetError, ToolMissing, Unavailable
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.host import armour, files, git, objects
 from fleet.host.armour import SURE

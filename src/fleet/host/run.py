@@ -11,11 +11,11 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
 from fleet.core import FleetError, ToolMissing
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 
 LIMIT = 256 * 1024 * 1024

@@ -8,9 +8,9 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from fleet.core.frozen import dataclass
 from fleet.host import process
 from fleet.host.run import end_group, tell
 

@@ -6,10 +6,10 @@ import os
 import re
 import termios
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.core import FleetError, ToolMissing, Unavailable
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.host.run import Ran, run
 

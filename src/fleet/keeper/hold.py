@@ -6,9 +6,11 @@ import marshal
 import os
 import signal
 import stat
+import struct
 import sys
 from contextlib import ExitStack, suppress
 from functools import cache
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
 import msgspec
@@ -19,6 +21,7 @@ from fleet.keeper.base import Exit, Fence, Start
 PROGRAM = Path(__file__).with_name("keep.py")
 LOCK, EVENTS, CONTROL, SPEC, DRAFT, RECORD = "lock", "events", "control", "spec", ".exit.json", "exit.json"
 REAP = 0.5
+LOW = 0xFFFFFFFF  # of a time and a size, as Python keeps them with bytecode
 EXIT = msgspec.json.Decoder(Exit)  # made once, here: msgspec crashes when two threads need it first at the same time
 
 
@@ -220,17 +223,30 @@ def _spawn(directory: Path, start: Start, keep: tuple[int, int, int]) -> process
     return process.detach(argv, {}, directory / "keeper.err", *keep)
 
 
-@cache
 def _program() -> str:
     """The keeper, compiled once: Python keeps no bytecode of a script, and compiling it is a third of its start-up."""
-    import py_compile
+    return _compiled(Path(cache_from_source(str(PROGRAM))))
 
+
+@cache
+def _compiled(compiled: Path) -> str:
+    if not _is_compiled(compiled):
+        import py_compile
+
+        with suppress(OSError):
+            py_compile.compile(str(PROGRAM), doraise=True)
+    return str(compiled if _is_compiled(compiled) else PROGRAM)
+
+
+def _is_compiled(compiled: Path) -> bool:
+    """Whether it is what the keeper says now, by the same marks by which Python knows it, and whole."""
     try:
-        compiled = str(py_compile.compile(str(PROGRAM), doraise=True))
-        marshal.loads(Path(compiled).read_bytes()[16:])  # noqa: S302 - a full disk may have cut it short
+        facts, content = PROGRAM.stat(), compiled.read_bytes()
+        marks = struct.pack("<4sIII", MAGIC_NUMBER, 0, int(facts.st_mtime) & LOW, facts.st_size & LOW)
+        marshal.loads(content[len(marks) :])  # noqa: S302 - a full disk may have cut it short
     except (OSError, EOFError, ValueError, TypeError):
-        return str(PROGRAM)
-    return compiled
+        return False
+    return content.startswith(marks)
 
 
 def _spec(start: Start) -> bytes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.core import FleetError
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.core.work import PlaceKind
 

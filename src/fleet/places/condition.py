@@ -6,8 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from fleet.core.work import PlaceKind
 from fleet.host import files, git
-from fleet.host.glance import glance
+from fleet.host.glance import Tree, forget, glance
+from fleet.places import record
 from fleet.places.base import Condition, Place
 
 MOST = 1_000_000
@@ -21,13 +23,22 @@ def condition(place: Place) -> Condition:
 def conditions(places: Sequence[Place]) -> list[Condition]:
     """The condition of each, in their order; those that git has to be asked about are asked about together."""
     found = [git.find(place.path) if place.is_there else None for place in places]
-    trees = [(one, place.base) for one, place in zip(found, places, strict=True) if one is not None]
+    looked_at = [(place, one) for place, one in zip(places, found, strict=True) if one is not None]
+    trees = [Tree(one, place.base, _kept(place)) for place, one in looked_at]
     seen = iter(glance(trees) if trees else ())
+    for (place, _), tree in zip(looked_at, trees, strict=True):
+        if tree.kept is not None and _kept(place) is None:  # it was removed while we looked
+            forget(tree.kept)
     known = [next(seen) if one is not None else None for one in found]
     return [
         Condition(there=place.is_there) if one is None else Condition(ahead=one.ahead, changed=one.changed)
         for place, one in zip(places, known, strict=True)
     ]
+
+
+def _kept(place: Place) -> Path | None:
+    """How copies of its index are called; of a place that fleet did not make, none are kept."""
+    return record.index(place.path) if place.kind is not PlaceKind.INPLACE else None
 
 
 def size(path: Path) -> int | None:

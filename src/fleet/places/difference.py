@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from fleet.core import FleetError
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.host import git, repository
 from fleet.places.base import Place

@@ -7,10 +7,11 @@ import re
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from fleet.core import FleetError
+from fleet.core.frozen import dataclass
 from fleet.core.template import fill
 from fleet.core.text import clean
 from fleet.core.workspace import Workspace

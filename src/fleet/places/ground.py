@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.core import FleetError
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean, sayable
 from fleet.core.work import PlaceKind
 from fleet.host import git, repository

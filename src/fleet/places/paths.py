@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.core import BadConfig, FleetError
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean, sayable
 from fleet.host import git, repository
 from fleet.places import record

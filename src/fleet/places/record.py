@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from glob import escape
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import msgspec
 
 from fleet.core import FleetError, Unavailable
 from fleet.core.errors import is_passing
+from fleet.core.frozen import dataclass
 from fleet.core.work import PlaceKind
 from fleet.host import files, locks, repository
 from fleet.host.git import COMMIT
@@ -92,6 +93,12 @@ def forget(path: Path) -> None:
         draft.unlink(missing_ok=True)
     file.unlink(missing_ok=True)
     _lock(path).unlink(missing_ok=True)
+
+
+def index(path: Path) -> Path | None:
+    """How copies of a place's index are called, which are forgotten with it; None when nothing is written down."""
+    file = _file(path)
+    return file.with_name(f".{file.name}.index") if os.path.lexists(file) else None
 
 
 def known(root: Path) -> list[Place]:

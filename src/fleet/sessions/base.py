@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
+
+from fleet.core.frozen import dataclass
 
 LONGEST = 120
 PLAIN = "-_/"

@@ -9,9 +9,9 @@ import re
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from fleet.core.frozen import dataclass
 from fleet.core.talk import LONGEST_PROMPT, Delivery, Felt, Mood, Signal, SignalKind, bare, feel, took
 from fleet.core.text import clean
 from fleet.host import locks

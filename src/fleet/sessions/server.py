@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from fleet.core import Unavailable
+from fleet.core.frozen import dataclass
 from fleet.host import tmux
 from fleet.sessions.base import Seen
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fleet.core import FleetError, Unavailable
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.core.work import Attempt
 from fleet.evidence.receipt import QUESTIONS, Receipt

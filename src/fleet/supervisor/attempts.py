@@ -15,6 +15,7 @@ from fleet.core.work import Attempt, Verdict
 from fleet.engine.base import Work
 from fleet.evidence.receipt import Process, Receipt, load_receipt, save
 from fleet.supervisor.aside import Aside, aside, at_leisure
+from fleet.supervisor.environment import marks
 from fleet.supervisor.follow import follow
 from fleet.supervisor.handover import hand_over
 from fleet.supervisor.house import House
@@ -26,7 +27,7 @@ from fleet.supervisor.refused import hear_refused
 from fleet.supervisor.result import add_checks, bring_back, look_at, nothing, write_receipt
 from fleet.supervisor.scope_watch import ScopeWatch, out_of_scope
 from fleet.supervisor.settle import decide, has_more, pin, publish, put_back, reopen, tell
-from fleet.supervisor.start import marks, start
+from fleet.supervisor.start import start
 from fleet.supervisor.verify import check
 from fleet.supervisor.watch import Watch
 

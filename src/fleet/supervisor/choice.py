@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.config.runtime import Runtime
+from fleet.core.frozen import dataclass
 from fleet.core.task import Spec
 from fleet.core.work import Attempt
 

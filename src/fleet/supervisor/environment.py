@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from fleet.core.work import Attempt
+    from fleet.supervisor.house import House
 
 KEPT = {
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -22,6 +27,22 @@ def agent_environment(
     kept = {name: value for name, value in outer.items() if _kept(name, passed) or _plain_proxy(name, value)}
     whole = kept | {"TERM": "dumb", "NO_COLOR": "1"} | dict(given) | dict(told)
     return whole | _signed(whole)
+
+
+def told(house: House, attempt: Attempt) -> dict[str, str]:
+    """What fleet tells an agent about where it is."""
+    return {
+        "FLEET_TASK_ID": attempt.task,
+        "FLEET_TASK_DIR": str(house.task_directory(attempt.task)),
+        "FLEET_ARTIFACT_DIR": str(house.artifacts(attempt.task)),
+        "FLEET_ATTEMPT": attempt.id,
+        "FLEET_NONCE": attempt.nonce,
+    }
+
+
+def marks(house: House, attempt: Attempt) -> dict[str, str]:
+    """What every process of an attempt has in its environment, in this home and no other."""
+    return {name: value for name, value in told(house, attempt).items() if name in ("FLEET_ATTEMPT", "FLEET_TASK_DIR")}
 
 
 def _signed(env: Mapping[str, str]) -> dict[str, str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import places
 from fleet.core import FleetError
+from fleet.core.frozen import dataclass
 from fleet.core.work import Attempt, PlaceKind
 from fleet.host import files, git, repository
 

@@ -16,13 +16,14 @@ from fleet.core.work import Attempt, Ending
 from fleet.host import files
 from fleet.keeper import Cause
 from fleet.supervisor.aside import aside
+from fleet.supervisor.environment import marks
 from fleet.supervisor.follow import Overdue, Reader, heard, reader
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import left, lesser, overspent, spent
 from fleet.supervisor.notes import note
 from fleet.supervisor.provider import hear
 from fleet.supervisor.spending import day_left, estimated
-from fleet.supervisor.start import limited, marks, start
+from fleet.supervisor.start import limited, start
 from fleet.supervisor.transcript import Transcript, fold
 from fleet.supervisor.watch import AWAY
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from fleet.coders import Coder
 from fleet.config.runtime import Live, Runtime
+from fleet.core.frozen import dataclass
 from fleet.core.work import Attempt
 from fleet.evidence.ledger import Ledger
 from fleet.supervisor.choice import attempt_directory

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from fleet.coders.base import Can
 from fleet.config.limits import Origin
 from fleet.config.units import dollars_text, time_text, tokens_text
+from fleet.core.frozen import dataclass
 from fleet.core.life import Life, LifeState
 from fleet.core.text import clean
 from fleet.core.work import AGENT, Attempt, Ending, Limits

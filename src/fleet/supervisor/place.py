@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import places
 from fleet.config.workspace import project_workspace
 from fleet.core import FleetError, template
+from fleet.core.frozen import dataclass
 from fleet.core.task import Spec
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
@@ -16,9 +16,8 @@ from fleet.core.workspace import Workspace
 from fleet.host import git
 from fleet.places import Place, ports
 from fleet.places.furnish import Furnished, furnish
-from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.environment import agent_environment, told
 from fleet.supervisor.house import House
-from fleet.supervisor.start import told
 
 BRANCH = "fleet/"
 

@@ -18,12 +18,12 @@ from fleet.core.work import Attempt, Ending
 from fleet.host import files
 from fleet.questions import remarks
 from fleet.supervisor import asked
+from fleet.supervisor.before import note_before
 from fleet.supervisor.demands import allowed, demands, trusted
 from fleet.supervisor.house import House
 from fleet.supervisor.inherited import inherited
 from fleet.supervisor.limits import context_limit, overspent, spent
 from fleet.supervisor.place import Placed, Slow, furnished, settle_in
-from fleet.supervisor.result import note_before
 from fleet.supervisor.start import start
 from fleet.supervisor.trees import found_by
 

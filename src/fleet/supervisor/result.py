@@ -35,17 +35,6 @@ def bring_back(house: House, attempt: Attempt) -> None:
         house.log.say("not collected", task=attempt.task, level="warning", attempt=attempt.id, text=said)
 
 
-def note_before(house: House, attempt: Attempt) -> Attempt:
-    """Keep what stands there before the agent runs, apart from the tree that the attempt found, if it has one."""
-    artifacts = house.artifacts(attempt.task)
-    if attempt.began_tree is None:
-        before = look(Path(attempt.cwd), artifacts)
-    else:
-        before = Snapshot(attempt.began_at, None, walk(artifacts))
-    save(house.attempt_directory(attempt) / "before.json", before)
-    return replace(attempt, began_at=before.head)
-
-
 def look_at(house: House, attempt: Attempt, neighbours: list[str], *, keep: bool = True) -> Result:
     """What the agent left in its place; kept as the commit that would land, unless the agent goes on."""
     seen = load_snapshot(house.attempt_directory(attempt) / "before.json") or Snapshot(None, None, None)

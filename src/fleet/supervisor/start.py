@@ -18,7 +18,7 @@ from fleet.host import machine, program
 from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.choice import LOCK
-from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.environment import agent_environment, marks, told
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import NUDGED, left, lesser, spent
@@ -82,22 +82,6 @@ def _chosen(account: AccountSettings | None) -> dict[str, str]:
     """The variables that choose an account."""
     given = account.env.items() if account else ()
     return {name: os.path.expanduser(value) if value.startswith("~/") else value for name, value in given}
-
-
-def told(house: House, attempt: Attempt) -> dict[str, str]:
-    """What fleet tells an agent about where it is."""
-    return {
-        "FLEET_TASK_ID": attempt.task,
-        "FLEET_TASK_DIR": str(house.task_directory(attempt.task)),
-        "FLEET_ARTIFACT_DIR": str(house.artifacts(attempt.task)),
-        "FLEET_ATTEMPT": attempt.id,
-        "FLEET_NONCE": attempt.nonce,
-    }
-
-
-def marks(house: House, attempt: Attempt) -> dict[str, str]:
-    """What every process of an attempt has in its environment, in this home and no other."""
-    return {name: value for name, value in told(house, attempt).items() if name in ("FLEET_ATTEMPT", "FLEET_TASK_DIR")}
 
 
 def session_of(attempt: Attempt, earlier: Sequence[Attempt]) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from fleet.core.frozen import dataclass
 from fleet.core.proof import Demands, Proof, TaskKind, Unverified
 from fleet.core.work import Ending, Verdict
 from fleet.evidence.receipt import NO_RESULT, Check, Process, Result

@@ -26,12 +26,12 @@ from fleet.keeper import Cause
 from fleet.places import Ground, Place
 from fleet.supervisor.aside import aside, at_leisure
 from fleet.supervisor.choice import LOCK
-from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.environment import agent_environment, marks
 from fleet.supervisor.fence import check_fence
 from fleet.supervisor.house import House
 from fleet.supervisor.place import place_of
 from fleet.supervisor.result import TAIL
-from fleet.supervisor.start import limited, marks
+from fleet.supervisor.start import limited
 from fleet.supervisor.trees import demands_of
 
 CHECK_OUTPUT = 16 * 1024 * 1024

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 import msgspec
 
 from fleet.core import BadConfig, FleetError, NotFound
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.host import repository
 from fleet.host.git import COMMIT, EMPTY_TREE

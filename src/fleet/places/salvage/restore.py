@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.core import FleetError
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.host import repository
 from fleet.places import worktree

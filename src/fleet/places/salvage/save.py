@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 from fleet.core import FleetError
+from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.core.work import PlaceKind
 from fleet.host import git, repository
