@@ -26,7 +26,7 @@ from fleet.supervisor.verify import clear
 
 LOOK_EVERY = {"local": 5.0, "beads": 15.0}  # people ring when they add something; bd takes a second a call
 LOOK_SECONDS = 2.0
-AT_LEAST = 20
+AT_LEAST = {"local": 4, "beads": 20}  # ready tasks that are looked at, beside two for each free slot
 LEAST_PAUSE = 0.05
 LET_GO = 2.0
 TIDY_EVERY = 3600.0
@@ -209,12 +209,13 @@ class Supervisor:
         house, now = self._house, self._house.now()
         running = [self._attempts.current.get(name, attempt) for name, attempt in list(self._running.items())]
         runtime = house.runtime
-        limit = AT_LEAST + 2 * (runtime.max_concurrent - len(running))
+        free = runtime.max_concurrent - len(running)
+        limit = AT_LEAST.get(house.tracker.name, 20) + 2 * free
         law = rules(house.home, runtime, now)
         while True:
             tasks = house.tracker.ready(limit, runtime.ageing)
             found = admit(self._candidates(tasks), running, law, now)
-            if found.chosen or law.closed or len(tasks) < limit:
+            if len(found.chosen) >= free or law.closed or len(tasks) < limit:
                 break
             limit *= 4
         busy = {attempt.task for attempt in running} & {task.id for task in tasks}  # open again, and about to be let go
