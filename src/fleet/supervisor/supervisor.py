@@ -16,7 +16,7 @@ from fleet.core.work import Attempt
 from fleet.engine.base import Engine
 from fleet.gates import Closed
 from fleet.supervisor.admit import Admitted, Candidate, admit
-from fleet.supervisor.aside import aside
+from fleet.supervisor.aside import aside, widen
 from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import choose, where
 from fleet.supervisor.heard import watch
@@ -58,6 +58,8 @@ class Supervisor:
     """One a home. Nothing it knows is only in its memory: killing it loses nothing."""
 
     def __init__(self, house: House, launch: Launch, mode: Mode, cannot_go_on: Callable[[str], None]) -> None:
+        if house.tracker.name != "local":
+            widen()
         self._house = house
         self._mode = mode
         self._attempts = Attempts(house, self._over, cannot_go_on)
