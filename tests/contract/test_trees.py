@@ -734,7 +734,7 @@ def test_git_waits_for_no_pipe_that_has_the_name_of_a_list_of_its_own(name: str,
     assert found is not None
     with git.mirror(found) as ours:
         assert ours.standing(attempt.began_at) is None, "unknown, and soon"
-    assert glance.glance([(found, attempt.began_at)]) == [glance.Glance(0, None)]
+    assert glance.glance([glance.Tree(found, attempt.began_at)]) == [glance.Glance(0, None)]
 
 
 def test_work_may_lie_as_deep_as_git_can_have_it(repo: Path, tmp_path: Path) -> None:

@@ -320,7 +320,7 @@ def test_a_fleet_yaml_in_somebody_elses_directory_is_not_looked_for(
 ) -> None:
     monkeypatch.setenv("HOME", "/nowhere")
     ours = tmp_path / "theirs" / "project" / "src"
-    found = list(candidates(ours, is_ours=lambda directory: directory.name == "project"))
+    found = list(candidates(ours, is_ours=lambda directory: directory.endswith("/project")))
     assert found == [ours / "fleet.yaml", ours.parent / "fleet.yaml"]
     assert list(candidates(ours, is_ours=lambda directory: False)) == [ours / "fleet.yaml"]
 

@@ -89,7 +89,8 @@ def project_file(cwd: Path) -> Path | None:
 
     In a linked worktree it is the one of the main working tree: an agent can write the one that it works beside.
     """
-    return next((path for path in candidates(_in_main(cwd)) if os.path.lexists(path)), None)
+    found = next((path for path in _upwards(_in_main(cwd)) if os.path.lexists(path)), None)
+    return None if found is None else Path(found)
 
 
 def _in_main(cwd: Path) -> Path:
@@ -103,22 +104,28 @@ def _in_main(cwd: Path) -> Path:
     return next((place for place in (wanted, *wanted.parents) if place.is_dir()), main)
 
 
-def _is_ours(directory: Path) -> bool:
+def _is_ours(directory: str) -> bool:
     try:
-        return directory.stat().st_uid == os.geteuid()
+        return os.stat(directory).st_uid == os.geteuid()
     except OSError:
         return False
 
 
-def candidates(cwd: Path, is_ours: Callable[[Path], bool] = _is_ours) -> Iterator[Path]:
+def candidates(cwd: Path, is_ours: Callable[[str], bool] = _is_ours) -> Iterator[Path]:
     """Where its fleet.yaml may stand: here, then upwards to the top of the repository or the user's own directory.
 
     A parent of somebody else is not looked into: /tmp belongs to everybody.
     """
-    here, own = cwd.resolve(), Path.home()
-    for directory in (here, *here.parents):
-        if directory != here and not is_ours(directory):
+    return map(Path, _upwards(cwd, is_ours))
+
+
+def _upwards(cwd: Path, is_ours: Callable[[str], bool] = _is_ours) -> Iterator[str]:
+    here, own = os.path.realpath(cwd), str(Path.home())
+    at, below = here, ""
+    while at != below:
+        if below and not is_ours(at):
             return
-        yield directory / FLEET_YAML
-        if os.path.lexists(directory / ".git") or directory == own:
+        yield os.path.join(at, FLEET_YAML)
+        if at == own or os.path.lexists(os.path.join(at, ".git")):
             return
+        at, below = os.path.dirname(at), at

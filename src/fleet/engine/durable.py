@@ -12,15 +12,15 @@ import sqlite3
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, _workflow_commands
-from sqlalchemy import Connection, event
+from sqlalchemy import event
 from sqlalchemy.engine import Engine as SqlEngine
-from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from fleet.core import Unavailable
 from fleet.engine.base import Engine, Work
@@ -39,6 +39,7 @@ KEPT = timedelta(days=1)
 AT_A_TIME = 5000
 T = TypeVar("T")
 _launching = threading.Event()
+_new: ContextVar[bool] = ContextVar("_new", default=False)  # whether this very call has begun the attempt
 Act = Callable[..., Coroutine[Any, Any, None]]
 
 
@@ -49,8 +50,7 @@ class Durable:
         logger = logging.getLogger("dbos")
         logger.handlers = [log]
         logger.propagate = False
-        for name, listener in (("connect", _tune), ("begin", _whole), ("handle_error", _wait_for_room)):
-            event.listen(SqlEngine, name, listener)
+        event.listen(SqlEngine, "connect", _tune)
         _launching.set()
         config: DBOSConfig = {
             "name": "fleet",
@@ -67,6 +67,7 @@ class Durable:
                 "pool_timeout": 60,
                 "pool_pre_ping": False,
                 "pool_use_lifo": True,
+                "connect_args": {"factory": _Connection},
             },
             "max_executor_threads": THREADS,
         }
@@ -80,10 +81,15 @@ class Durable:
         _workflow_commands._SWEEP_POLLING_INTERVAL_SEC = REST  # no attempt has a deadline of DBOS's: its keeper has it
         DBOS.launch()
         _launching.clear()
+        _spare(self._dbos)
 
     async def start(self, attempt: str) -> None:
         with SetWorkflowID(attempt):
-            await _or_unavailable(DBOS.start_workflow_async(self._attempt, attempt))
+            new = _new.set(True)  # its task inherits this; one that is taken over is begun elsewhere
+            try:
+                await _or_unavailable(DBOS.start_workflow_async(self._attempt, attempt))
+            finally:
+                _new.reset(new)
 
     async def unfinished(self) -> set[str]:
         found = await self._named(UNFINISHED)
@@ -176,20 +182,48 @@ def _tune(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
-def _whole(connection: Connection) -> None:
-    """While tables are made, a transaction holds them too: sqlite3 opens none by itself for such statements, and a
-    supervisor that is killed in the middle would leave a home that no other can use.
+def _spare(dbos: DBOS) -> None:
+    """Leave out two things that cost a third of a workflow and say nothing. DBOS has no settings for them, and without
+    them we are only slower: it asks before each step whether that is done already, which it cannot be in an attempt
+    that was begun just now; and it puts together anew, for each statement, how the time is asked for.
     """
-    if _launching.is_set():
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    with suppress(AttributeError):
+        database: Any = dbos._sys_db
+        look_up, now = database.check_operation_execution, database._now_ms_sql()
+        database.check_operation_execution = lambda *step: None if _new.get() else look_up(*step)
+        database._now_ms_sql = lambda: now
 
 
-def _wait_for_room(context: ExceptionContext) -> None:
+class _Cursor(sqlite3.Cursor):
+    def execute(self, statement: str, *values: Any) -> Self:
+        """While tables are made, a transaction holds them too: sqlite3 opens none by itself for such statements, and a
+        supervisor that is killed in the middle would leave a home that no other can use.
+        """
+        try:
+            if _launching.is_set() and not self.connection.in_transaction and not statement.startswith("PRAGMA"):
+                super().execute("BEGIN IMMEDIATE")
+            return super().execute(statement, *values)
+        except sqlite3.OperationalError as problem:
+            raise _waited_for(problem) from problem
+
+
+class _Connection(sqlite3.Connection):
+    """SQLAlchemy has events for all this, and asks them at every turn once one is listened to."""
+
+    def cursor(self, *_: Any) -> _Cursor:  # type: ignore[override]
+        return super().cursor(_Cursor)
+
+    def commit(self) -> None:
+        try:
+            super().commit()
+        except sqlite3.OperationalError as problem:
+            raise _waited_for(problem) from problem
+
+
+def _waited_for(problem: sqlite3.OperationalError) -> sqlite3.OperationalError:
     """Let DBOS wait for a full disk as it waits for a lock: it tries again what was refused for that."""
-    code = getattr(context.original_exception, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        said = sqlite3.OperationalError(f"database is locked: {context.original_exception}")
-        raise OperationalError(context.statement, context.parameters, said)
+    is_full = problem.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return sqlite3.OperationalError(f"database is locked: {problem}") if is_full else problem
 
 
 _promise: type[Engine] = Durable

@@ -206,8 +206,7 @@ def load_head(home: Path) -> Head | None:
 
 def links(home: Path) -> list[Link]:
     """The whole chain, the first one first."""
-    with database.reading(database.path(home), SCHEMA) as db:
-        return [Link(*row) for row in db.execute(ALL)]
+    return [Link(*row) for row in database.ask(database.path(home), SCHEMA, ALL)]
 
 
 def faults(chain: Sequence[Link], key: Key | None, head: Head | None) -> list[tuple[Link | None, str]]:

@@ -81,9 +81,8 @@ class Ledger:
 
     def context(self, coder: str, model: str | None) -> int | None:
         """How much this coder reads at once with this model, as it said itself at the end of an earlier attempt."""
-        with database.reading(self._file, SCHEMA) as db:
-            found = db.execute(CONTEXT, {"coder": coder, "model": model or ""}).fetchone()
-        return found[0] if found else None
+        found = database.ask(self._file, SCHEMA, CONTEXT, {"coder": coder, "model": model or ""})
+        return found[0][0] if found else None
 
     def get(self, attempt: str) -> Attempt:
         found = self._list(ONE, id=attempt)
@@ -146,8 +145,7 @@ class Ledger:
                 db.execute(SAVE, {"id": attempt, "settled": settled, "facts": _written(noted(known))})
 
     def _list(self, question: str, **values: str | float) -> list[Attempt]:
-        with database.reading(self._file, SCHEMA) as db:
-            return [_read(row[0]) for row in db.execute(question, values)]
+        return [_read(row[0]) for row in database.ask(self._file, SCHEMA, question, values)]
 
 
 def failures(attempts: Iterable[Attempt]) -> int:

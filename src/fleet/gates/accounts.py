@@ -6,9 +6,10 @@ away, is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from sqlite3 import Row
 
 import msgspec
 
@@ -132,19 +133,25 @@ class Book:
         self._file = database.path(home)
 
     def all(self) -> list[Standing]:
-        with database.reading(self._file, SCHEMA) as db:
-            return [known for row in db.execute(ALL) if (known := _read(row[0])) is not None]
+        rows = database.ask(self._file, SCHEMA, ALL)
+        return [known for row in rows if (known := _read(row[0])) is not None]
 
     def change(self, coder: str, account: str, change: Callable[[Standing], Standing]) -> Standing:
         """Know something new of an account."""
         key = {"coder": coder, "account": account}
+        before = _standing(database.ask(self._file, SCHEMA, ONE, key), coder, account)
+        if change(before) == before:  # as nearly always: nobody waits for the right to write
+            return before
         with database.changing(self._file, SCHEMA) as db:
-            row = db.execute(ONE, key).fetchone()
-            before = (_read(row[0]) if row else None) or Standing(coder, account)
+            before = _standing(db.execute(ONE, key).fetchall(), coder, account)
             after = change(before)
             if after != before:
                 db.execute(SAVE, key | {"facts": msgspec.json.encode(after).decode()})
         return after
+
+
+def _standing(rows: Sequence[Row], coder: str, account: str) -> Standing:
+    return (_read(rows[0][0]) if rows else None) or Standing(coder, account)
 
 
 READ = msgspec.json.Decoder(

@@ -76,8 +76,7 @@ class Needs:
         self._file = database.path(home)
 
     def all(self) -> dict[str, int]:
-        with database.reading(self._file, SCHEMA) as db:
-            return dict(db.execute(ALL).fetchall())
+        return dict(map(tuple, database.ask(self._file, SCHEMA, ALL)))
 
     def note(self, coder: str, used: int) -> None:
         with database.changing(self._file, SCHEMA) as db:

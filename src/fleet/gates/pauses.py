@@ -71,6 +71,5 @@ class Pauses:
             return db.execute(RESUME, {"scope": scope, "name": name}).rowcount
 
     def all(self) -> list[Pause]:
-        with database.reading(self._file, SCHEMA) as db:
-            rows = [(scope, *rest) for scope, *rest in db.execute(ALL) if scope in set(Scope)]
-            return [Pause(Scope(scope), name, since, reason) for scope, name, since, reason in rows]
+        rows = [(scope, *rest) for scope, *rest in database.ask(self._file, SCHEMA, ALL) if scope in set(Scope)]
+        return [Pause(Scope(scope), name, since, reason) for scope, name, since, reason in rows]

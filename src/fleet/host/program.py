@@ -61,9 +61,7 @@ def identify(home: Path, at: Path, *, ask: bool) -> Program:
 
 def _known(place: Path, file: Path, shown: str, identity: str) -> tuple[str | None, str | None]:
     """Its hash, and its version: None when it was not asked yet, empty when it did not tell."""
-    with database.reading(place, SCHEMA) as db:
-        row = db.execute(KNOWN, (shown, identity)).fetchone()
-    if row is not None:
+    for row in database.ask(place, SCHEMA, KNOWN, (shown, identity)):
         return row[0], row[1]
     content = _hash(file)
     if content is None or _identity(file) != identity:
@@ -77,9 +75,8 @@ def with_version(home: Path, known: Program) -> Program:
     """The same program with the version that it has told since."""
     if known.version is not None or known.sha256 is None:
         return known
-    with database.reading(database.path(home), SCHEMA) as db:
-        row = db.execute(VERSION_OF, (known.path, known.sha256)).fetchone()
-    return Program(known.path, (row[0] or None) if row else None, known.sha256)
+    rows = database.ask(database.path(home), SCHEMA, VERSION_OF, (known.path, known.sha256))
+    return Program(known.path, (rows[0][0] or None) if rows else None, known.sha256)
 
 
 def version(program: str, scratch: Path) -> str | None:

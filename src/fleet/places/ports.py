@@ -46,6 +46,8 @@ def _is_free(port: int) -> bool:
 
 def free(home: Path, attempt: str) -> None:
     """Let an attempt's ports go."""
+    if not database.ask(database.path(home), SCHEMA, MINE, (attempt,)):
+        return  # as nearly always: nobody waits for the right to write
     with database.changing(database.path(home), SCHEMA) as db:
         db.execute(FREE, (attempt,))
 
@@ -54,8 +56,7 @@ def forget(home: Path, living: Callable[[], Collection[str]]) -> list[str]:
     """Free the ports of every attempt that does not live; whose they were. Who lives is asked after it is known who has
     ports: an attempt is written down before it takes some.
     """
-    with database.reading(database.path(home), SCHEMA) as db:
-        known = {str(row[0]) for row in db.execute(ALL)}
+    known = {str(row[0]) for row in database.ask(database.path(home), SCHEMA, ALL)}
     gone = sorted(known - set(living()))
     with database.changing(database.path(home), SCHEMA) as db:
         db.executemany(FREE, [(attempt,) for attempt in gone])

@@ -33,15 +33,13 @@ def add(home: Path, task: str, text: str) -> int:
 
 def read(home: Path, task: str, *, after: int = 0, to: int = NO_END) -> list[str]:
     """What was said about a task behind one number and up to another, the first first."""
-    with database.reading(database.path(home), SCHEMA) as db:
-        return [row[0] for row in db.execute(READ, {"task": task, "after": after, "to": to})]
+    return [row[0] for row in database.ask(database.path(home), SCHEMA, READ, {"task": task, "after": after, "to": to})]
 
 
 def last(home: Path, task: str) -> int:
     """The number of the last remark about a task, or 0. Whoever asks acts on it: from now on these remarks stay."""
-    with database.reading(database.path(home), SCHEMA) as db:
-        if not db.execute(LAST, {"task": task}).fetchone()[0]:
-            return 0  # as for nearly every task: nobody waits for the right to write
+    if not database.ask(database.path(home), SCHEMA, LAST, {"task": task})[0][0]:
+        return 0  # as for nearly every task: nobody waits for the right to write
     with database.changing(database.path(home), SCHEMA) as db:
         number = int(db.execute(LAST, {"task": task}).fetchone()[0])
         db.execute(HEAR, {"task": task, "number": number})

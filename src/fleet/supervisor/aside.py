@@ -13,10 +13,17 @@ from fleet.core.errors import is_passing
 
 P = ParamSpec("P")
 T = TypeVar("T")
-THREADS = 6  # more of them only fight over the interpreter; what blocks for long has limits of its own
+THREADS = 3  # more of them only fight over the interpreter: a sixth of what a task costs with six
+PROGRAMS = 6  # where a tracker is a program that is waited for
 LONG = 50  # of those that mostly wait for a program
 _pool, _slow = ThreadPoolExecutor(THREADS, "aside"), ThreadPoolExecutor(LONG, "at leisure")
 Aside = Callable[[Callable[[], None]], Awaitable[None]]
+
+
+def widen() -> None:
+    """Have more threads from now on, for a tracker that is a program."""
+    global _pool
+    _pool = ThreadPoolExecutor(PROGRAMS, "aside")
 
 
 async def aside(act: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:

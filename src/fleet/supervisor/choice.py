@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 from fleet.config.runtime import Runtime
@@ -11,6 +12,7 @@ from fleet.core.task import Spec
 from fleet.core.work import Attempt
 
 LOCK = "supervisor.lock"
+KNOWN = 256  # directories that are not put together again
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,17 @@ class Choice:
 
 
 def attempt_directory(home: Path, attempt: Attempt) -> Path:
-    return home / "tasks" / attempt.task / "attempts" / str(attempt.number)
+    return _attempt_directory(home, attempt.task, attempt.number)
+
+
+@lru_cache(KNOWN)  # asked for twenty times an attempt
+def _attempt_directory(home: Path, task: str, number: int) -> Path:
+    return task_directory(home, task) / "attempts" / str(number)
+
+
+@lru_cache(KNOWN)
+def task_directory(home: Path, task: str) -> Path:
+    return home / "tasks" / task
 
 
 def where(spec: Spec | None) -> str | None:

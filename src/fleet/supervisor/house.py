@@ -13,7 +13,7 @@ from fleet.config.runtime import Live, Runtime
 from fleet.core.frozen import dataclass
 from fleet.core.work import Attempt
 from fleet.evidence.ledger import Ledger
-from fleet.supervisor.choice import attempt_directory
+from fleet.supervisor.choice import attempt_directory, task_directory
 from fleet.supervisor.log import Log
 from fleet.tracker import Tracker
 
@@ -39,7 +39,7 @@ class House:
         return self.settings.runtime
 
     def task_directory(self, task: str) -> Path:
-        return self.home / "tasks" / task
+        return task_directory(self.home, task)
 
     def artifacts(self, task: str) -> Path:
         """Where the agents of a task keep their notes."""
@@ -50,4 +50,6 @@ class House:
 
     def earlier(self, attempt: Attempt) -> list[Attempt]:
         """The attempts at the same task before this one."""
+        if attempt.number == 1:
+            return []
         return [one for one in self.ledger.of(attempt.task) if one.number < attempt.number]

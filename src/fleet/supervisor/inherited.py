@@ -22,15 +22,17 @@ def inherited(house: House, attempt: Attempt, directory: str) -> str:
     """Why the result of an attempt proves nothing: its base has what another was refused for in the directory that the
     task is about. Empty when there is no such thing, or when the result is compared with what was there before.
     """
+    if not attempt.base_tree:
+        return ""
     refused = house.ledger.refused_in(directory)[:MOST]
     asked = [one for one in refused if one.left_tree and one.base_tree != attempt.base_tree]
-    found = git.find(Path(directory).resolve()) if attempt.base_tree and asked else None
+    found = git.find(Path(directory).resolve()) if asked else None
     if found is None:
         return ""
     with git.mirror(found) as ours:
         for one in asked:
             receipt = load_receipt(house.attempt_directory(one) / "receipt.json")
-            between = ours.between(one.left_tree or "", attempt.base_tree or "")
+            between = ours.between(one.left_tree or "", attempt.base_tree)
             if receipt is None or between is None:  # git has forgotten what it left
                 continue
             kept = [path for path in _refused_for(receipt) if path not in _paths(between)]

@@ -16,7 +16,7 @@ from fleet.core.work import Attempt
 from fleet.engine.base import Engine
 from fleet.gates import Closed
 from fleet.supervisor.admit import Admitted, Candidate, admit
-from fleet.supervisor.aside import aside
+from fleet.supervisor.aside import aside, widen
 from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import choose, where
 from fleet.supervisor.heard import watch
@@ -26,7 +26,7 @@ from fleet.supervisor.verify import clear
 
 LOOK_EVERY = {"local": 5.0, "beads": 15.0}  # people ring when they add something; bd takes a second a call
 LOOK_SECONDS = 2.0
-AT_LEAST = 20
+AT_LEAST = {"local": 4, "beads": 20}  # ready tasks that are looked at, beside two for each free slot
 LEAST_PAUSE = 0.05
 LET_GO = 2.0
 TIDY_EVERY = 3600.0
@@ -58,6 +58,8 @@ class Supervisor:
     """One a home. Nothing it knows is only in its memory: killing it loses nothing."""
 
     def __init__(self, house: House, launch: Launch, mode: Mode, cannot_go_on: Callable[[str], None]) -> None:
+        if house.tracker.name != "local":
+            widen()
         self._house = house
         self._mode = mode
         self._attempts = Attempts(house, self._over, cannot_go_on)
@@ -209,12 +211,13 @@ class Supervisor:
         house, now = self._house, self._house.now()
         running = [self._attempts.current.get(name, attempt) for name, attempt in list(self._running.items())]
         runtime = house.runtime
-        limit = AT_LEAST + 2 * (runtime.max_concurrent - len(running))
+        free = runtime.max_concurrent - len(running)
+        limit = AT_LEAST.get(house.tracker.name, 20) + 2 * free
         law = rules(house.home, runtime, now)
         while True:
             tasks = house.tracker.ready(limit, runtime.ageing)
             found = admit(self._candidates(tasks), running, law, now)
-            if found.chosen or law.closed or len(tasks) < limit:
+            if len(found.chosen) >= free or law.closed or len(tasks) < limit:
                 break
             limit *= 4
         busy = {attempt.task for attempt in running} & {task.id for task in tasks}  # open again, and about to be let go

@@ -270,6 +270,7 @@ class Watch:
 
     async def _go_on(self) -> None:
         pause = OFTEN
+        await asyncio.sleep(SOONEST)  # who has ended by then, as many do that fail, need not be looked at
         while self._watched:
             changed = await self._look()
             pause = OFTEN if changed else min(SELDOM, pause * SLOWER)

@@ -122,8 +122,9 @@ class Local:
             raise
 
     def get(self, task: str) -> Task:
-        with database.reading(self._file, SCHEMA, self._patience) as db:
-            return _one(db, task)
+        for row in database.ask(self._file, SCHEMA, ONE, {"task": task}, self._patience):
+            return _task(row)
+        raise _unknown(task)
 
     def all(self) -> list[Task]:
         return self._list(ALL)
@@ -163,7 +164,10 @@ class Local:
             db.execute(DEPEND, {"task": task, "needs": on})
 
     def comment(self, task: str, text: str, author: str) -> None:
-        self._change(COMMENT, task, text=words.comment(text), author=author, now=self._now())
+        facts = {"task": task, "text": words.comment(text), "author": author, "now": self._now()}
+        with database.changing(self._file, SCHEMA, self._patience) as db:
+            _must_exist(db, task)
+            db.execute(COMMENT, facts)
 
     def comments(self, task: str) -> list[Comment]:
         with database.reading(self._file, SCHEMA, self._patience) as db:
@@ -176,27 +180,27 @@ class Local:
             db.execute(ADD, {"number": int(task[1:]), "task": task, "now": self._now()} | facts)
             for needs in new.after:
                 db.execute(DEPEND, {"task": task, "needs": needs})
-            return _one(db, task)
+            return _task(db.execute(ONE, {"task": task}).fetchone())
 
     def _list(self, question: str, **facts: float) -> list[Task]:
-        with database.reading(self._file, SCHEMA, self._patience) as db:
-            return [_task(row) for row in db.execute(question, facts)]
+        return [_task(row) for row in database.ask(self._file, SCHEMA, question, facts, self._patience)]
 
     def _change(self, statement: str, task: str, **facts: str | float) -> bool:
         """Make one change to a task that exists; whether it was made."""
         with database.changing(self._file, SCHEMA, self._patience) as db:
-            _must_exist(db, task)
-            return db.execute(statement, {"task": task} | facts).rowcount == 1
+            made = db.execute(statement, {"task": task} | facts).rowcount == 1
+            if not made:
+                _must_exist(db, task)
+            return made
 
 
 def _must_exist(db: Connection, task: str) -> None:
     if db.execute(EXISTS, {"task": task}).fetchone() is None:
-        raise NotFound(f"there is no task {clean(task)}", hint="fleet tasks --all")
+        raise _unknown(task)
 
 
-def _one(db: Connection, task: str) -> Task:
-    _must_exist(db, task)
-    return _task(db.execute(ONE, {"task": task}).fetchone())
+def _unknown(task: str) -> NotFound:
+    return NotFound(f"there is no task {clean(task)}", hint="fleet tasks --all")
 
 
 def _task(row: Row) -> Task:
