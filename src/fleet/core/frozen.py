@@ -8,8 +8,9 @@ To a type checker, and to `replace`, `fields` and `asdict`, it is the standard o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError
+from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,6 +30,7 @@ def _frozen(cls: type) -> type:
         if name not in cls.__dict__:
             setattr(made, name, method)
     made.__init__ = _init(made)
+    made.__compared__ = attrgetter("__class__", *(one.name for one in dataclasses.fields(made) if one.compare))
     return made  # type: ignore[no-any-return]
 
 
@@ -64,24 +66,20 @@ def _compiled(cls: type) -> Callable[..., None]:
     return made
 
 
-def _compared(self: Any) -> Iterator[object]:
-    return (getattr(self, one.name) for one in dataclasses.fields(self) if one.compare)
-
-
 @recursive_repr()
 def _repr(self: Any) -> str:
     said = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
     return f"{type(self).__qualname__}({said})"
 
 
-def _eq(self: object, other: object) -> object:
+def _eq(self: Any, other: Any) -> object:
     if type(self) is not type(other):
         return NotImplemented
-    return tuple(_compared(self)) == tuple(_compared(other))
+    return self.__compared__(self) == self.__compared__(other)
 
 
-def _hash(self: object) -> int:
-    return hash(tuple(_compared(self)))
+def _hash(self: Any) -> int:
+    return hash(self.__compared__(self))
 
 
 def _setattr(self: object, name: str, value: object) -> NoReturn:
