@@ -163,12 +163,13 @@ def _give(terminal: Terminal, text: str, within: float) -> Delivery:
 
 def _calm(terminal: Terminal) -> Screen | None:
     """The screen before a paste, once its input line has come to rest, or was waited for long enough."""
-    last, since = terminal.screen(), 0.0
-    for passed in _until(CALM_WITHIN, CALM / 3):
+    last, since = None, 0.0
+    for passed in _until(CALM_WITHIN, CALM / 2):
         screen = terminal.screen()
-        if screen is None or last is None or screen.dead:
+        if screen is None or screen.dead:
             return screen
-        if not screen.raw or not screen.picture or typed(screen) != typed(last) or screen.row != last.row:
+        moved = last is None or typed(screen) != typed(last) or screen.row != last.row
+        if moved or not screen.raw or not screen.picture:
             since = passed
         last = screen
         if passed - since >= CALM:

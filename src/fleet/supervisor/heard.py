@@ -67,9 +67,11 @@ class Hearing:
     def _read(self, path: Path, lately: int) -> list[Signal]:
         """What a file of the agent's tells since it was last read; the first time, lately."""
         how, found = self.how, list[Signal]()
-        if how is None:
+        size = files.size(path)
+        begin = self._offsets.get(path, max(0, size - lately))
+        if how is None or size <= begin:  # nothing new, which is what most looks find
             return found
-        with Transcript(path, self._offsets.get(path, max(0, files.size(path) - lately))) as source:
+        with Transcript(path, begin) as source:
             with suppress(OSError):
                 for piece in source.lines(most=MOST_READ):
                     found += [signal for line, _ in piece for signal in how.signals(line)]
