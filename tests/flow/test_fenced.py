@@ -57,6 +57,11 @@ try attributes 'echo "* filter=x" >>"$P/.git/info/attributes"'
 try hook 'echo x >"$P/.git/hooks/x"'
 try alternates 'echo / >"$P/.git/objects/info/alternates"'
 try ref 'git update-ref refs/fleet/attempts/t1.1 HEAD'
+try main 'git update-ref refs/heads/main HEAD || git branch -f main HEAD || git push -q . +HEAD:main'
+try main-file 'git rev-parse HEAD >"$P/.git/refs/heads/main" || rm "$P/.git/refs/heads/main"'
+try main-moved 'mv "$P/.git/refs/heads" "$P/.git/refs/h2"'
+try head 'echo ref: refs/heads/other >"$P/.git/HEAD" || rm "$P/.git/HEAD"'
+try index 'echo x >"$P/.git/index"'
 try ref-file 'echo x >"$P/.git/refs/fleet/x"'
 try moved 'mv "$P/.git/refs" "$P/.git/refs2" || mv "$P/.git/objects" "$P/.git/o2" || mv "$P/.git" "$P/.git2"'
 try unmounted 'umount "$P/.git/config" || umount "$P"'
@@ -67,6 +72,10 @@ try unmounted 'umount "$P/.git/config" || umount "$P"'
 def home(tmp_path: Path) -> Iterator[Scratch]:
     with scratch(tmp_path) as made:
         yield made
+
+
+def git(at: Path, *args: str) -> str:
+    return subprocess.run(["git", *args], cwd=at, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def refused(home: Scratch, task: str) -> list[str]:
@@ -91,8 +100,11 @@ def test_an_agent_gets_at_nothing_but_its_own(home: Scratch) -> None:
     task = home.add("try it all", cwd=place)
     apart = {kind: home.add(kind, "--place", kind, "--coder", "treads", cwd=project) for kind in ("worktree", "clone")}
 
+    began = git(project, "rev-parse", "main")
+    git(project, "pack-refs", "--all")
     said = home.drain()
 
+    assert (git(project, "rev-parse", "main"), git(project, "status", "--short")) == (began, "")
     assert (place / "worked").read_text().split() == ["notes"]
     assert home.artifact(task, "notes").read_text() == "mine\n"
     assert home.task(task)["state"] == "done"
@@ -107,7 +119,7 @@ def test_an_agent_gets_at_nothing_but_its_own(home: Scratch) -> None:
     assert not [one for one in said if one["event"] == "agent not fenced"]
     worked = {kind: home.artifact(one, "worked").read_text().split() for kind, one in apart.items()}
     assert worked["worktree"] == ["stash", "commit", "branch", "fetch", "pack"], said
-    assert worked["clone"] == [*worked["worktree"], "config", "config-file", "ref"], "what it has of its own"
+    assert worked["clone"] == [*worked["worktree"], "config", "config-file", "ref", "main"], "what it has of its own"
     assert sorted(one.name for one in project.iterdir()) == [".git", "README"]
     assert [home.task(one)["state"] for one in apart.values()] == ["done", "done"]
     assert all("work.txt" in home.ok("diff", f"fleet/{one}", cwd=project).out for one in apart.values())

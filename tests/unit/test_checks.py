@@ -103,6 +103,9 @@ def test_which_changes_could_make_a_check_pass(command: str, change: Change, for
         ("make", grown("Makefile"), ["Makefile"], {"Makefile"}),
         ("./check.sh", grown("check.sh"), ["check.sh"], {"check.sh"}),
         ("pytest", edited("app.py"), ["app.py", "tests/test_a.py"], set()),
+        ("pytest", edited("fixtures/a.json"), ["fixtures/a.json"], {"fixtures/a.json"}),
+        ("npm test", edited("web/__fixtures__/a.js"), ["web/__fixtures__/a.js"], {"web/__fixtures__/a.js"}),
+        ("pytest", edited("fixtures.py"), ["fixtures.py"], set()),
     ],
 )
 def test_with_which_files_put_back_a_check_has_to_pass_too(
@@ -380,6 +383,16 @@ MAKEFILE = {"Makefile": ".PHONY: clean\ntest: unit\nunit:\n\tpython3 check.py\nc
         ("ruff check .", "ruff.toml", {}, BACK),
         ("npx jest", "__mocks__/fs.js", {}, BACK),
         ("tox", "tox.toml", {}, NOT),
+        ("PYTHONPATH=src:lib python3 -m unittest", "lib/unittest/__main__.py", {}, NOT),
+        ("make test", ".env", {"Makefile": "-include .env\ntest:\n\t$(RUN)\n"}, BACK),
+        ("make test", ".env", MAKEFILE, FREE),
+        ("make test", "conf/z.mk", {"Makefile": "include $(wildcard conf/*.mk)\ntest:\n\t$(RUN)\n"}, BACK),
+        ("make test", "conf/z.c", {"Makefile": "include $(wildcard conf/*.mk)\ntest:\n\t$(RUN)\n"}, FREE),
+        ("make -C sub", "sub/local.mk", {"sub/Makefile": "sinclude local.mk\nall:\n"}, BACK),
+        ("[ -f .env ] && . ./.env; ./go", ".env", {}, BACK),
+        ("./check.sh", "local.sh", {"check.sh": "#!/bin/sh\ntest ! -e local.sh || source ./local.sh\n"}, BACK),
+        ("./check.sh", "local.sh", {"check.sh": "#!/bin/sh\ntest ! -e local.sh\n"}, FREE),
+        ("pytest", "fixtures/new.json", {}, FREE),
     ],
 )
 def test_what_came_new_is_seen_for_what_it_does(command: str, path: str, files: dict[str, str], found: str) -> None:

@@ -15,6 +15,9 @@ NOTHING = Result("a" * 40, "a" * 40, [], [], [], [])
 COMMITTED = Result("a" * 40, "b" * 40, [Commit("b" * 40, "Add it")], [Change("src/app.py", 3, 1)], [], [])
 GREEN = Check("make test", True, "exit 0", 0, 1.0, "")
 RED = Check("make test", False, "exit 1", 1, 1.0, "")
+LOOKED = Check("grep -q x a.txt", True, "exit 0", 0, 1.0, "")
+COUNTED = Check("./go", True, "exit 0", 0, 1.0, "", counts={"passed": 3})
+BUILT = Check("npm run build", True, "exit 0", 0, 1.0, "")
 CUT_OFF = Check("make test", False, "it was cut off", None, None, "", lost=True)
 
 
@@ -46,6 +49,11 @@ def said(
         (said("All tests pass.", checks=(CUT_OFF,)), False, "it called no tool at all"),
         (said("- 12 passed, and the **build is green**", checks=(GREEN,)), True, "exit 0"),
         (said("`npm test` passes now.", checks=(GREEN,)), True, "exit 0"),
+        (said("All tests pass.", "ls", checks=(LOOKED,)), None, "ran `grep -q x a.txt` itself: exit 0; it is no test"),
+        (said("All tests pass.", checks=(LOOKED, GREEN)), True, "fleet ran `make test` itself: exit 0"),
+        (said("All tests pass.", checks=(COUNTED,)), True, "fleet ran `./go` itself: exit 0"),
+        (said("The build passes.", checks=(BUILT,)), True, "fleet ran `npm run build` itself: exit 0"),
+        (said("Done.", result=COMMITTED, checks=(LOOKED,)), True, "fleet ran `grep -q x a.txt` itself: exit 0"),
         (said("I ran the tests.", "ls"), False, "none of its 1 tool calls"),
         (said("I committed the change."), False, "there is no new commit"),
         (said("I committed the change.", result=COMMITTED), True, "1 commit, the last one bbbbbbbbbbbb: Add it"),

@@ -9,7 +9,7 @@ import pytest
 from fleet.core.proof import Breach, Change, CheckSpec, Demands, Proof, TaskKind, Unverified
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import failures, lost, nudges
-from fleet.evidence.receipt import Check, Commit, Process, Result
+from fleet.evidence.receipt import COMMITS, SHOWN, Check, Commit, Process, Result
 from fleet.supervisor.verdict import (
     LONGEST_WAIT,
     MOST_LOST,
@@ -126,6 +126,11 @@ def test_a_retry_waits_longer_each_time_up_to_a_limit_and_a_lost_attempt_does_no
     [
         (replace(WORK, commits=[Commit("b", "1"), Commit("c", "2")], changes=[]), "2 commits"),
         (replace(WORK, uncommitted=["x", "y"]), "1 commit, 1 file changed, 2 files not committed"),
+        (
+            replace(WORK, commits=[Commit("b", "1")] * COMMITS, uncommitted=["x"] * SHOWN, gone=["y"] * SHOWN),
+            "100 commits or more, 1 file changed, 200 files or more not committed, "
+            "200 files or more removed or put back",
+        ),
         (replace(NOTHING, artifacts=["PLAN_AND_STATUS.md"]), "notes only"),
         (replace(WORK, artifacts=["PLAN_AND_STATUS.md"]), "1 commit, 1 file changed"),
         (replace(NOTHING, head="c"), "the head moved"),

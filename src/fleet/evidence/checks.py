@@ -20,6 +20,7 @@ from fleet.evidence.scripts import (
     Led,
     Texts,
     ends,
+    fits,
     is_checklike,
     led_to,
     no_texts,
@@ -30,6 +31,7 @@ from fleet.evidence.scripts import (
 DIRECTORIES = {
     "tests", "test", "__tests__", "spec", "specs", "testdata", "e2e", "__snapshots__", "__mocks__", "golden",
 }  # fmt: skip
+DATA = {"fixtures", "__fixtures__", "test_data", "test-data", "cassettes"}  # of tests, or of the product
 TESTS = (
     "test_*.py", "*_test.py", "tests.py", "*_test.go", "*.test.*", "*.spec.*", "*_spec.rb", "*_test.rb", "test_*.rb",
     "*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.cs", "*Test.php", "*_test.c*", "*_test.exs",
@@ -133,7 +135,8 @@ def _is_left_out(path: str, led: Led, *, has_tests: bool) -> bool:
     """Whether a check has to pass without a new file."""
     test = has_tests and _is_test(path, led) and not any(ends(path, word) for word in led.words)
     settings = _is_settings(path) and (has_tests or not ON_SOURCES.isdisjoint(led.tools))
-    return test or settings or _is_loaded(path) or _is_below(path, led.back)
+    included = any(fits(path, word) for word in led.included)
+    return test or settings or included or _is_loaded(path) or _is_below(path, led.back)
 
 
 def _is_own(path: str, led: Led) -> bool:
@@ -143,7 +146,8 @@ def _is_own(path: str, led: Led) -> bool:
 
 def _may_change(path: str, led: Led) -> bool:
     """Whether a path that was there before may be changed, and a check has to pass without that."""
-    return _is_settings(path) or _is_cached(path) or path in led.back or _is_below(path, led.back)
+    data = not DATA.isdisjoint(path.split("/")[:-1])
+    return data or _is_settings(path) or _is_cached(path) or path in led.back or _is_below(path, led.back)
 
 
 def _is_below(path: str, directories: Iterable[str]) -> bool:

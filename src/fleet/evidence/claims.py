@@ -60,6 +60,7 @@ TESTING = re.compile(
     r"gradlew?|mvn|bazel|rake|behave|karma|cypress|playwright|ginkgo)\b",
     re.IGNORECASE,
 )
+BUILDING = re.compile(r"\b(?:build|lint|ci|qa|verify|validate|clippy|eslint|mypy|pyright|ruff|tsc)\b", re.IGNORECASE)
 SHELLS = re.compile(r"bash|shell|exec|command|terminal|\Arun", re.IGNORECASE)
 HARMLESS = re.compile(r"read|write|edit|glob|grep|search|\Als\Z|list|todo|patch|file|fetch|plan|think", re.IGNORECASE)
 Weigh = Callable[[Receipt], tuple[bool | None, str]]
@@ -177,7 +178,17 @@ def _is_file(path: str) -> bool:
 
 def _passes(receipt: Receipt) -> tuple[bool | None, str]:
     checked = _checked(receipt.checks)
-    return checked if checked is not None else _tested(receipt)
+    if checked is None:
+        return _tested(receipt)
+    holds, evidence = checked
+    if not holds:
+        return checked
+    tests = _checked([one for one in receipt.checks if _is_test(one)])
+    return tests if tests is not None else (None, f"{evidence}; it is no test, as far as its name says")
+
+
+def _is_test(check: Check) -> bool:
+    return bool(check.counts.get("passed")) or any(one.search(check.command) for one in (TESTING, BUILDING))
 
 
 def _checked(checks: Sequence[Check]) -> tuple[bool, str] | None:

@@ -15,7 +15,7 @@ from fleet.core.work import Attempt
 from fleet.evidence.snapshot import Snapshot, changed
 from fleet.host import files, git
 
-SHOWN = 200
+SHOWN, COMMITS = 200, 100  # paths of one list, and commits, that are written down
 QUESTIONS = "Q&A.md"
 NO_RESULT = {"PLAN_AND_STATUS.md", QUESTIONS}  # an agent's notes to itself, and its questions, are not what it was for
 T = TypeVar("T")

@@ -89,6 +89,7 @@ class Led:
     words: set[str] = field(default_factory=set)  # everything that may be a path
     scripts: set[str] = field(default_factory=set)  # of these, what may be a script
     goals: set[str] = field(default_factory=set)  # a file of such a name would stand for what is to be made
+    included: set[str] = field(default_factory=set)  # what they take in, there or not
     directories: set[str] = field(default_factory=set)  # that something may be run in, or be imported from
 
 
@@ -107,7 +108,7 @@ class Names:
         the end of the other.
         """
         if any(sign in word for sign in "*?["):
-            found = [path for path in self.files if _fits(path, word)]
+            found = [path for path in self.files if fits(path, word)]
         else:
             found = [path for path in self._by_name.get(basename(word), ()) if ends(path, word) or ends(word, path)]
         return sorted(found, key=lambda path: (path.count("/"), path))
@@ -118,7 +119,8 @@ def ends(path: str, end: str) -> bool:
     return path == end or path.endswith(f"/{end}")
 
 
-def _fits(path: str, pattern: str) -> bool:
+def fits(path: str, pattern: str) -> bool:
+    """The same for one with signs that stand for others."""
     wanted = pattern.split("/")
     steps = path.split("/")[-len(wanted) :]
     return len(steps) == len(wanted) and all(map(fnmatchcase, steps, wanted))
@@ -195,6 +197,8 @@ def _hear(part: Sequence[str], known: Names, led: Led) -> None:
     led.tools |= tools
     pieces = [piece for word in part for piece in _pieces(word)]
     led.directories |= {normpath(join(at, one)) for at in led.directories for one in pieces} & known.directories
+    led.directories |= {one for word in part if word.startswith("PYTHONPATH=") for one in _pieces(word)}
+    led.included |= _sourced(part)
     part = _without_subjects(part)
     makes = not MAKES.isdisjoint(tools)
     for before, word in zip(("", *part), part, strict=False):
@@ -210,6 +214,11 @@ def _hear(part: Sequence[str], known: Names, led: Led) -> None:
             led.tests |= {(f"{one}/", "*") for one in _below(word, tools, part, known, led)}
     if makes:
         led.goals |= {word for word in part if not word.startswith("-") and "=" not in word}
+
+
+def _sourced(part: Sequence[str]) -> set[str]:
+    """What a simple command takes into its shell."""
+    return {piece for word in part[1:] for piece in _pieces(word)} if part[0] in SOURCING else set()
 
 
 def _without_subjects(part: Sequence[str]) -> Sequence[str]:
@@ -317,6 +326,9 @@ def _take_in(path: str, text: str, known: Names, led: Led) -> set[str]:
         return set()
     if "makefile" in name.lower() or name.endswith(".mk"):
         _add_goals(text, led)
+        led.included |= {piece for line in INCLUDE.findall(text) for word in line.split() for piece in _pieces(word)}
+    elif _is_shells(name, text):
+        led.included |= {found for part in parts(text) for found in _sourced(part)}
     led.tools |= {tool_of(word) for word in BETWEEN.split(text) if len(word) < LONGEST_LINK}
     return {found for word in words for found in known.called(word)[:NEAREST]}
 
@@ -334,8 +346,12 @@ def _inside(path: str, text: str, led: Led) -> Iterator[str]:
             yield from _words(path, _plain(line))
     elif name.lower().removeprefix(".").startswith(("justfile", "taskfile")):
         yield from IMPORTED.findall(text)
-    elif name.endswith(SHELL_SUFFIXES) or "." not in name or SH.match(text):
+    elif _is_shells(name, text):
         yield from _words(path, text)
+
+
+def _is_shells(name: str, text: str) -> bool:
+    return name.endswith(SHELL_SUFFIXES) or "." not in name or SH.match(text) is not None
 
 
 def _add_goals(text: str, led: Led) -> None:

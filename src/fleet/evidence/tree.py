@@ -14,6 +14,7 @@ from fleet.core import FleetError
 from fleet.core.frozen import dataclass
 from fleet.core.proof import Change, ChangeKind, EntryKind
 from fleet.core.text import clean, sayable
+from fleet.evidence.receipt import COMMITS
 from fleet.host import git, inside, repository
 from fleet.host.attributes import Way, way
 from fleet.host.git import EMPTY_TREE, Repository
@@ -22,7 +23,6 @@ from fleet.host.repository import Entry, Workshop
 LANDING = "refs/fleet/attempts/"
 FOUND = "refs/fleet/found/"  # what an attempt found, where that was not all committed
 LARGEST = 1024**3  # bytes that are not committed
-COMMITS = 100
 LONGEST_TARGET = 4096  # bytes; no system takes a longer one
 WHO = "fleet <fleet@localhost>"
 KINDS = {"A": ChangeKind.ADDED, "D": ChangeKind.DELETED, "R": ChangeKind.RENAMED, "C": ChangeKind.ADDED}

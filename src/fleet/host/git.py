@@ -74,7 +74,7 @@ def head(repository: Repository) -> Head:
         value = _ref(repository, name) if name else None
         if value is None or not value.startswith("ref: "):
             return Head(value if value and COMMIT.match(value) else None, branch)
-        name = _safe_ref(value.removeprefix("ref: ").strip())
+        name = safe_ref(value.removeprefix("ref: ").strip())
         branch = name.removeprefix("refs/heads/") if name else None
     return Head(None, branch)
 
@@ -269,7 +269,7 @@ def _ref(repository: Repository, name: str) -> str | None:
     return next((os.fsdecode(one[: -len(wanted)]) for one in packed.splitlines() if one.endswith(wanted)), None)
 
 
-def _safe_ref(name: str) -> str | None:
+def safe_ref(name: str) -> str | None:
     """The name of a ref that stays inside the repository."""
     parts = name.split("/")
     return name if parts[0] == "refs" and not {"", ".", ".."} & set(parts) else None

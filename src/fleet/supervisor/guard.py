@@ -42,9 +42,11 @@ def guard(attempt: Attempt, environment: Mapping[str, str], given: Mapping[str, 
     if attempt.place is PlaceKind.CLONE:
         return Guard((*trees, found.common), own)
     common = _prepared(found.common)
-    stores = (common, *(common / name for name in STORES))
+    branches = tuple(_branches(found, attempt))
+    held = dict.fromkeys(above for one in branches for above in reversed(one.parents) if above.is_relative_to(common))
+    stores = dict.fromkeys((common, *(common / name for name in STORES), *held))
     closed = tuple(common / name for name in (*SETTINGS, *FOLDERS, MODULES))
-    return Guard(trees, (*stores, *own), closed)
+    return Guard(trees, (*stores, *own), (*closed, *_checked_out(found, attempt), *branches))
 
 
 def check_guard(attempt: Attempt, environment: Mapping[str, str], own: Iterable[Path]) -> Guard:
@@ -65,6 +67,33 @@ def _trees(found: places.Project, attempt: Attempt, environment: Mapping[str, st
     tops = [*([] if found.is_bare else [found.top]), *([there.top] if there else [])]
     taken = {Path("/"), *_named(_kept(environment))}
     return tuple(top for top in dict.fromkeys(map(_real, tops)) if top not in taken)
+
+
+def _owners(found: places.Project, attempt: Attempt) -> Iterator[Path]:
+    """Where git keeps what it notes of those working trees."""
+    there = git.find(Path(attempt.spec.cwd).resolve()) if attempt.spec else None
+    yield from dict.fromkeys(_real(one) for one in (found.common, *([there.own] if there else [])))
+
+
+def _checked_out(found: places.Project, attempt: Attempt) -> tuple[Path, ...]:
+    """What says which branch they have checked out, and what of it is staged."""
+    return tuple(own / name for own in _owners(found, attempt) for name in ("HEAD", "index"))
+
+
+def _branches(found: places.Project, attempt: Attempt) -> Iterator[Path]:
+    """The files of the branches that they have checked out, from which the next task begins: no agent moves them. One
+    that stands among the packed refs alone gets a file of its own, with the same commit.
+    """
+    common = _real(found.common)
+    for own in _owners(found, attempt):
+        name = git.safe_ref(f"refs/heads/{repository.branch_of(own)}")
+        commit = repository.ref(common, name) if name else None
+        if name and commit:
+            with suppress(OSError):
+                (common / name).parent.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):
+                files.create(common / name, f"{commit}\n".encode())
+            yield common / name
 
 
 def _place(attempt: Attempt) -> Path:

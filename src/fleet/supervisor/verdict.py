@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import replace
 
 from fleet.core.frozen import dataclass
 from fleet.core.proof import Demands, Proof, TaskKind, Unverified
 from fleet.core.work import Ending, Verdict
-from fleet.evidence.receipt import NO_RESULT, Check, Process, Result
+from fleet.evidence.receipt import COMMITS, NO_RESULT, SHOWN, Check, Process, Result
 
 LONGEST_WAIT = 600.0
 MOST_LOST = 20
@@ -228,13 +228,13 @@ def done(result: Result | None) -> str:
         return "what it did is unknown"
     parts = []
     if result.commits:
-        parts.append(_several(len(result.commits), "commit"))
+        parts.append(_listed(result.commits, "commit", COMMITS))
     if result.changes:
         parts.append(f"{_several(result.totals.get('files', len(result.changes)), 'file')} changed")
     if result.uncommitted:
-        parts.append(f"{_several(len(result.uncommitted), 'file')} not committed")
+        parts.append(f"{_listed(result.uncommitted, 'file')} not committed")
     if result.gone:
-        parts.append(f"{_several(len(result.gone), 'file')} removed or put back")
+        parts.append(f"{_listed(result.gone, 'file')} removed or put back")
     if result.artifacts and not parts:
         parts.append("notes only")
     if result.shared and parts != ["notes only"]:
@@ -253,6 +253,11 @@ def _amiss(result: Result) -> str:
 
 def _because(error: str | None) -> str:
     return f": {error}" if error else ""
+
+
+def _listed(these: Sized, word: str, most: int = SHOWN) -> str:
+    """How many there are of what a receipt lists; of a list that is full nobody knows how many more."""
+    return _several(len(these), word) + (" or more" if len(these) >= most else "")
 
 
 def _several(count: int, word: str) -> str:
