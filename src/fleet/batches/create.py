@@ -29,6 +29,7 @@ from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean
 from fleet.core.work import FOREVER, Attempt, PlaceKind
 from fleet.host import files, locks, machine, program, repository
+from fleet.host.run import stopping, unwind_when_told
 from fleet.sessions import session_name, unfit
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.demands import demands
@@ -68,6 +69,7 @@ class Made:
 
 def create(site: Site, wanted: Sequence[Wanted], hear: Hear, done: Callable[[Made], None]) -> list[Made]:
     """Make them all, several at once. What can be known beforehand is looked at first, so that a mistake makes none."""
+    unwind_when_told()
     site.server.seen()  # a tmux that is missing, or refuses, is said before anything is made
     ready = [_checked(site, one) for one in wanted]
     must_differ(ready)
@@ -116,6 +118,8 @@ def _made(site: Site, wanted: Wanted, hear: Hear) -> Made:
         attempt = _begin(site, wanted, lock)
         attempt = _placed(site, wanted, attempt)
         attempt, warnings = _furnished(site, wanted, attempt, hear)
+        if stopping.is_set():
+            raise FleetError("you stopped it")
         attempt = _started(site, attempt)
     except (FleetError, OSError) as problem:
         said = problem if isinstance(problem, FleetError) else of_system(problem)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
+from fleet.host.run import stopping
+
 AT_ONCE = 8
 T = TypeVar("T")
 R = TypeVar("R")
@@ -19,7 +21,7 @@ def together(
 ) -> list[R]:
     """Do something with each of many, and say so as each is done; the results are in their order.
 
-    Whoever is interrupted begins with no other one.
+    Whoever is interrupted begins with no other one, and those that are at it give up what takes long.
     """
     with ThreadPoolExecutor(at_once) as hands:
         begun = [hands.submit(act, one) for one in many]
@@ -27,6 +29,7 @@ def together(
             for each in as_completed(begun):
                 done(each.result())
         except BaseException:
+            stopping.set()
             hands.shutdown(wait=False, cancel_futures=True)
             raise
         return [each.result() for each in begun]
