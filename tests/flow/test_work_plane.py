@@ -657,6 +657,11 @@ def test_abort_works_without_a_supervisor(home: Scratch) -> None:
     home.ok("abort", task)
     assert home.agents() == []
     assert (home.task(task)["state"], home.task(task)["cause"]) == ("cancelled", "cancelled: by hand")
+    for early in (home.fleet("retry", task), home.fleet("block", task, "later")):
+        assert early.code == 1
+        assert f"{task}.1 is not settled yet, and no supervisor runs" in early.err, "nobody is at work on it"
+        assert "next: fleet run" in early.err
+    assert (home.task(task)["elapsed"], home.task(task)["idle"]) == (None, None), "no clock of it runs on"
     home.drain()
     row = home.task(task)
     assert (row["state"], row["attempts"]) == ("cancelled", 1)
