@@ -181,10 +181,10 @@ def test_who_is_told_to_end_leaves_no_bd_that_hangs(
     (folder / "bd").symlink_to(RECORDER.parent / "hangs")
     env = clean_env | {"PATH": f"{folder}:{clean_env['PATH']}"}
     with subprocess.Popen([sys.executable, "-m", "fleet", *command], cwd=project, env=env) as asks:
-        pids = until(lambda: (home / "pids").exists() and (home / "pids").read_text().split())
+        until(lambda: (home / "pids").exists() and (home / "pids").read_text().endswith("\n"))
         asks.terminate()
     assert asks.returncode == 128 + signal.SIGTERM
-    until(lambda: not any(Path("/proc", pid).exists() for pid in pids))
+    until(lambda: not any(Path("/proc", pid).exists() for pid in (home / "pids").read_text().split()))
 
 
 def test_without_a_database_the_next_command_is_named(run: Run, home: Path, clean_env: dict[str, str]) -> None:

@@ -370,6 +370,7 @@ def test_what_a_task_left_can_be_read(night: Night) -> None:
 def test_the_log_is_json_lines_of_what_happened(night: Night) -> None:
     whole = [json.loads(line) for line in night.home.ok("log").out.splitlines()]
     assert sorted(whole, key=str) == sorted(night.said, key=str)
+    assert night.home.ok("log", "--json").out == night.home.ok("log").out, "JSON is what it prints anyway"
     assert night.home.ok("log", 1).out.splitlines() == night.home.ok("log").out.splitlines()[-1:]
 
 
