@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from fleet.core import FleetError
 from fleet.host import files, locks, machine, process, run
+from standins.coders.scratch import until
 
 STUBBORN = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()"
 
@@ -23,6 +25,33 @@ def test_a_process_that_ignores_the_request_to_end_is_made_to(tmp_path: Path) ->
     assert process.end(child.pid, lambda: not Path(f"/proc/{child.pid}").exists(), grace=0.3)
     child.stdout.close()
     child.returncode = -9  # it was collected by `end`
+
+
+WAITS = """
+import sys
+from pathlib import Path
+from fleet.host import run
+
+run.unwind_when_told()
+run.run(["sh", "-c", "echo $$ >pid.new; mv pid.new pid; exec sleep 1000"], cwd=Path(sys.argv[1]), env={}, timeout=1000)
+"""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_is_stopped_while_a_program_runs_ends_it(tmp_path: Path, sign: signal.Signals) -> None:
+    argv = [sys.executable, "-c", WAITS, str(tmp_path)]
+    with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as waits:
+        until((tmp_path / "pid").exists)
+        waits.send_signal(sign)
+    assert waits.returncode != 0
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+
+
+def test_a_signal_that_was_ignored_stays_ignored(tmp_path: Path) -> None:
+    """As under nohup."""
+    told = "import signal; from fleet.host import run; run.unwind_when_told(); print(signal.getsignal(1).name)"
+    argv = ["sh", "-c", 'trap "" HUP; exec "$0" -c "$1"', sys.executable, told]
+    assert "SIG_IGN" in subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_lock_is_held_for_as_long_as_the_child_that_inherits_it_lives(tmp_path: Path) -> None:

@@ -224,6 +224,10 @@ def test_a_repository_without_a_commit_is_told_how_to_get_one(tmp_path: Path, ki
     with pytest.raises(FleetError, match="has no commit yet") as problem:
         make(tmp_path / "new", kind)
     assert "commit --allow-empty" in (problem.value.hint or "")
+    git(tmp_path, "init", "-q", "--bare", "bare.git")
+    with pytest.raises(FleetError, match="has no commit yet") as problem:
+        make(tmp_path / "bare.git", kind)
+    assert "push" in (problem.value.hint or ""), "nobody can commit in a bare repository"
 
 
 def test_a_branch_that_is_checked_out_is_refused_and_where_is_said(main: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from conftest import Run
 from fleet.core import BadConfig
 from fleet.tracker import arguments
 from fleet.tracker.beads import Beads
-from standins.coders.scratch import Ran
+from standins.coders.scratch import Ran, until
 
 BD = parts.find("bd").bin
 RECORDER = Path(__file__).parents[1] / "standins" / "bd" / "recorder"
@@ -161,6 +162,29 @@ def test_without_bd_it_is_said_how_to_get_it(run: Run, home: Path) -> None:
         assert "bd (beads) is not installed" in done.err
         assert "npm install -g @beads/bd" in done.err
     assert specs(home) == {}
+
+
+def test_without_bd_that_is_said_before_the_database_is_asked_for(run: Run, home: Path) -> None:
+    for args in (["list"], ["create", "A title"]):
+        done = run("bd", *args, env={"PATH": "/nowhere"})
+        assert (done.code, "npm install -g @beads/bd" in done.err) == (5, True)
+
+
+@pytest.mark.parametrize("command", [["tasks"], ["run"]])
+def test_who_is_told_to_end_leaves_no_bd_that_hangs(
+    run: Run, home: Path, project: Path, clean_env: dict[str, str], command: list[str]
+) -> None:
+    run("config", "set", "tracker=beads")
+    (home / ".beads").mkdir()
+    folder = home.parent / "hanging"
+    folder.mkdir()
+    (folder / "bd").symlink_to(RECORDER.parent / "hangs")
+    env = clean_env | {"PATH": f"{folder}:{clean_env['PATH']}"}
+    with subprocess.Popen([sys.executable, "-m", "fleet", *command], cwd=project, env=env) as asks:
+        until(lambda: (home / "pids").exists() and (home / "pids").read_text().endswith("\n"))
+        asks.terminate()
+    assert asks.returncode == 128 + signal.SIGTERM
+    until(lambda: not any(Path("/proc", pid).exists() for pid in (home / "pids").read_text().split()))
 
 
 def test_without_a_database_the_next_command_is_named(run: Run, home: Path, clean_env: dict[str, str]) -> None:

@@ -101,6 +101,8 @@ def test_what_stands_where_is_seen_by_everybody_who_looks(yard: Yard) -> None:
     shown = yard.shown(made["task"])
     assert shown["history"][0]["branch"] == "seen"
     assert "answer 1" in yard.ok("logs", "seen").out
+    assert "answer 1" in "".join(yard.ok("logs", "seen", "--json").json()["lines"])
+    assert yard.fleet("logs", "seen", "--json", "-f").code == 2
     yard.ok("prompt", "seen", "Do you want to proceed? Error: crashed, waiting for your leave")
     yard.rested(made["attempt"], 2)
     assert yard.rows()["seen"]["state"] == "waiting"
@@ -204,6 +206,9 @@ def test_a_mistake_among_several_makes_none(yard: Yard) -> None:
         (("multi", "good:x", "noprompt"), 2, "not a branch and a prompt"),
         (("fanout", 2, "x", "-p", "y", "--agent", "nobody"), 3, "nobody"),
         (("create", "x", "--base", "nowhere"), 3, "no commit 'nowhere'"),
+        (("create", "x", "-p", " "), 2, "the prompt is empty"),
+        (("create", "x", "-p", "-"), 2, "the prompt is empty"),  # nothing is piped in
+        (("fanout", 2, "x", "-p", ""), 2, "the prompt is empty"),
     ):
         ran = yard.fleet(*wrong)
         assert (ran.code, said in ran.err) == (code, True), (wrong, ran)
@@ -596,6 +601,7 @@ def test_what_cannot_be_pasted_is_refused_before_anything_is_made(yard: Yard, te
         refused = yard.fleet(*args, os.fsdecode(text))
         assert refused.code in (1, 2), refused.err
         assert why in refused.err
+        assert "task's" not in refused.err, "whose words these are"
     assert list(yard.rows()) == ["there"]
     assert len(yard.ok("tasks", "--all", "--json").json()) == 1
 

@@ -152,6 +152,19 @@ def test_who_makes_agents_and_is_killed_leaves_what_repair_puts_right(yard: Yard
     assert yard.branches() == {"main"}
 
 
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_is_stopped_while_set_up_runs_begins_no_agent_and_leaves_nothing(yard: Yard, sign: signal.Signals) -> None:
+    (yard.project / "fleet.yaml").write_text("workspace: {setup: ['echo x >f; exec sleep 1000']}\n")
+    making = yard.start("create", "stopped", "-p", "hello")
+    until(lambda: list(yard.home.glob("places/*/stopped-*/f")))
+    making.send_signal(sign)
+    making.communicate(timeout=60)
+    assert making.returncode == 128 + sign
+    assert not yard.rows()
+    assert not yard.leaked()
+    assert yard.branches() == {"main"}
+
+
 @pytest.mark.parametrize("when", WHEN)
 def test_who_is_killed_while_git_makes_the_place_leaves_nothing(yard: Yard, when: str) -> None:
     """Every other step of it, and of ending an agent, is among the tests of promises under faults."""

@@ -370,6 +370,7 @@ def test_what_a_task_left_can_be_read(night: Night) -> None:
 def test_the_log_is_json_lines_of_what_happened(night: Night) -> None:
     whole = [json.loads(line) for line in night.home.ok("log").out.splitlines()]
     assert sorted(whole, key=str) == sorted(night.said, key=str)
+    assert night.home.ok("log", "--json").out == night.home.ok("log").out, "JSON is what it prints anyway"
     assert night.home.ok("log", 1).out.splitlines() == night.home.ok("log").out.splitlines()[-1:]
 
 
@@ -657,6 +658,11 @@ def test_abort_works_without_a_supervisor(home: Scratch) -> None:
     home.ok("abort", task)
     assert home.agents() == []
     assert (home.task(task)["state"], home.task(task)["cause"]) == ("cancelled", "cancelled: by hand")
+    for early in (home.fleet("retry", task), home.fleet("block", task, "later")):
+        assert early.code == 1
+        assert f"{task}.1 is not settled yet, and no supervisor runs" in early.err, "nobody is at work on it"
+        assert "next: fleet run" in early.err
+    assert (home.task(task)["elapsed"], home.task(task)["idle"]) == (None, None), "no clock of it runs on"
     home.drain()
     row = home.task(task)
     assert (row["state"], row["attempts"]) == ("cancelled", 1)

@@ -7,6 +7,7 @@ from threading import Barrier, Event, Timer
 import pytest
 
 from fleet.batches.together import AT_ONCE, once, together
+from fleet.host.run import stopping
 
 MANY = range(AT_ONCE + 4)
 
@@ -35,8 +36,12 @@ def test_who_is_interrupted_begins_with_no_other_one() -> None:
         Timer(0.5, goes_on.set).start()  # those that are begun come to their end
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        together(act, MANY, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            together(act, MANY, interrupt)
+        assert stopping.is_set(), "what takes long is told"
+    finally:
+        stopping.clear()  # this process goes on
     assert len(begun) <= AT_ONCE + 1
 
 

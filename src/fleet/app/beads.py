@@ -13,7 +13,7 @@ from fleet.app.home import ensure_home, settings_path, wake
 from fleet.core import BadConfig, FleetError, ToolMissing
 from fleet.core.task import Spec
 from fleet.core.text import clean, nearest
-from fleet.host import run
+from fleet.host import machine, run
 from fleet.tracker import arguments, beads, envelope, reserve, spec
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def environment(home: Path, given: Mapping[str, str]) -> dict[str, str]:
 
 def _home() -> Path:
     home = ensure_home()
+    if machine.program(beads.PROGRAM) is None:
+        raise _no_bd()
     beads.check_home(home)
     return home
 

@@ -212,6 +212,8 @@ def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: fl
         told = replace(told, cause="; ".join(part for part in (told.cause, flag) if part))
     runs = _runs_with(desk, task, last, told.state)
     seen = last or NEVER
+    if told.state is State.CANCELLED and not alive and seen.ended is None:
+        seen = replace(seen, started=None)  # it has ended, and nobody has looked yet when that was
     return Row(
         id=task.id,
         title=task.title,
@@ -351,12 +353,19 @@ def block(desk: Desk, name: str, reason: str) -> Task:
     task = desk.tracker.get(task_id(name))
     last = desk.ledger.last_of([task.id]).get(task.id)
     if last is not None and last.verdict is None:
-        raise FleetError(f"{task.id} is being worked on (attempt {last.number})", hint=f"fleet abort {task.id}")
+        raise _unsettled(desk, last)
     if task.status is Status.CLOSED:
         raise FleetError(f"{task.id} is closed: {task.reason or 'done'}", hint=f"fleet retry {task.id}")
     desk.ledger.forgive(task.id)
     desk.tracker.block(task.id, reason)
     return desk.tracker.get(task.id)
+
+
+def _unsettled(desk: Desk, last: Attempt) -> FleetError:
+    """Why nothing else can become of a task now, and what helps."""
+    if _is_alive(attempt_directory(desk.home, last)) or locks.held(desk.home / LOCK):
+        return FleetError(f"{last.task} is being worked on (attempt {last.number})", hint=f"fleet abort {last.task}")
+    return FleetError(f"{last.id} is not settled yet, and no supervisor runs", hint="fleet run")
 
 
 def retry(desk: Desk, name: str) -> Task:
@@ -368,7 +377,7 @@ def retry(desk: Desk, name: str) -> Task:
             f"{task.id} was begun in a terminal, and is not handed out", hint=f"fleet create {last.branch}"
         )
     if last is not None and last.verdict is None:
-        raise FleetError(f"{task.id} is being worked on (attempt {last.number})", hint=f"fleet abort {task.id}")
+        raise _unsettled(desk, last)
     desk.ledger.forgive(task.id)
     desk.tracker.open(task.id)
     wake(desk.home)

@@ -30,6 +30,7 @@ from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean
 from fleet.core.work import FOREVER, Attempt, PlaceKind
 from fleet.host import files, locks, machine, program, repository
+from fleet.host.run import stopping, unwind_when_told
 from fleet.sessions import session_name, unfit
 from fleet.supervisor.before import note_before
 from fleet.supervisor.choice import LOCK
@@ -76,6 +77,7 @@ class Known:
 
 def create(site: Site, wanted: Sequence[Wanted], hear: Hear, done: Callable[[Made], None]) -> list[Made]:
     """Make them all, several at once. What can be known beforehand is looked at first, so that a mistake makes none."""
+    unwind_when_told()
     site.server.seen()  # a tmux that is missing, or refuses, is said before anything is made
     ready = [_checked(site, one) for one in wanted]
     must_differ(ready)
@@ -125,6 +127,8 @@ def _made(site: Site, known: Known, wanted: Wanted, hear: Hear) -> Made:
         attempt = _begin(site, wanted, lock)
         attempt = _placed(site, known, wanted, attempt)
         attempt, warnings = _furnished(site, known, wanted, attempt, hear)
+        if stopping.is_set():
+            raise FleetError("you stopped it")
         attempt = _started(site, attempt)
     except (FleetError, OSError) as problem:
         said = problem if isinstance(problem, FleetError) else of_system(problem)

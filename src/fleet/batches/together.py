@@ -8,6 +8,8 @@ from functools import cache
 from threading import Lock
 from typing import ParamSpec, TypeVar
 
+from fleet.host.run import stopping
+
 AT_ONCE = 8
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,7 +24,7 @@ def together(
 ) -> list[R]:
     """Do something with each of many, and say so as each is done; the results are in their order.
 
-    Whoever is interrupted begins with no other one.
+    Whoever is interrupted begins with no other one, and those that are at it give up what takes long.
     """
     with ThreadPoolExecutor(at_once) as hands:
         begun = [hands.submit(act, one) for one in many]
@@ -30,6 +32,7 @@ def together(
             for each in as_completed(begun):
                 done(each.result())
         except BaseException:
+            stopping.set()
             hands.shutdown(wait=False, cancel_futures=True)
             raise
         return [each.result() for each in begun]

@@ -50,10 +50,10 @@ atomic_option = click.option("--atomic", is_flag=True, help="When one cannot be 
 
 @click.command()
 @click.argument("branch")
-@click.option("--prompt", "-p", default="", help="What the agent is told first; - reads it from stdin.")
+@click.option("--prompt", "-p", help="What the agent is told first; - reads it from stdin.")
 @_shared
 def create(
-    branch: str, prompt: str, agent: str | None, model: str | None, base: str | None, quick: bool, as_json: bool
+    branch: str, prompt: str | None, agent: str | None, model: str | None, base: str | None, quick: bool, as_json: bool
 ) -> None:
     """Begin an agent on a branch, in a place and a terminal of its own, and tell it what to do.
 
@@ -65,7 +65,7 @@ def create(
 
     site, how = open_site(to_create=True), How(agent, model, base, quick)
     hear = _hear(verbose=sys.stderr.isatty() and not as_json)
-    _report(make(site, branch, _text(prompt), how, hear, lambda made: None), as_json)
+    _report(make(site, branch, "" if prompt is None else _text(prompt), how, hear, lambda made: None), as_json)
 
 
 @click.command()
@@ -155,11 +155,18 @@ def attach(branch: str, shell: bool) -> None:
 @click.argument("branch")
 @click.option("--lines", "-n", type=click.IntRange(1, 50_000), default=50, show_default=True, help="How many.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as it changes.")
-def logs(branch: str, lines: int, follow: bool) -> None:
+@json_option
+def logs(branch: str, lines: int, follow: bool, as_json: bool) -> None:
     """Print the last lines of an agent's terminal; of a task that the supervisor runs, of its transcript."""
+    from fleet.app import agents as app
     from fleet.app.sites import open_site
 
-    _logs(open_site(), branch, lines, follow=follow)
+    if as_json and follow:
+        raise BadConfig("what goes on is no JSON", hint="leave out --json, or --follow")
+    if as_json:
+        data(app.logs(open_site(), branch, lines))
+    else:
+        _logs(open_site(), branch, lines, follow=follow)
 
 
 def _logs(site: Site, branch: str, lines: int, *, follow: bool) -> None:
@@ -216,7 +223,10 @@ def _ask(found: Sequence[Attempt]) -> None:
 
 
 def _text(given: str) -> str:
-    return sys.stdin.read(MOST_TEXT) if given == "-" else given
+    text = sys.stdin.read(MOST_TEXT) if given == "-" else given
+    if not text.strip():
+        raise BadConfig("the prompt is empty")
+    return text
 
 
 def _hear(*, verbose: bool) -> Callable[[str, str], None]:

@@ -231,8 +231,9 @@ def stop(as_json: bool) -> None:
 
 @click.command()
 @click.argument("lines", type=click.IntRange(1), required=False)
-def log(lines: int | None) -> None:
-    """Print the supervisor's newest log; with a number, only so many lines from its end."""
+@json_option
+def log(lines: int | None, as_json: bool) -> None:
+    """Print the supervisor's newest log, JSON lines; with a number, only so many lines from its end."""
     from fleet.app.run import log_lines
 
     for line in log_lines(lines):

@@ -132,7 +132,7 @@ def context_of(coder: Coder, model: str | None) -> int | None:
 def checked(job: Job) -> Job:
     """The job, if its words can stand on a command line; of a prompt only what no program can be given is refused."""
     if "\0" in job.prompt or not _is_whole(job.prompt):
-        raise BadConfig("the task's text holds a NUL or half a character, which no program can be given")
+        raise BadConfig("the text holds a NUL or half a character, which no program can be given")
     if job.model is not None and (not job.model.strip() or job.model.startswith("-") or has_controls(job.model)):
         raise BadConfig(f"{clean(job.model)!r} is not the name of a model", hint="fleet config set model=NAME")
     if job.session is not None and not SESSION.match(job.session):

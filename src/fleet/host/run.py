@@ -8,6 +8,7 @@ import selectors
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +28,20 @@ CANNOT = 126  # what shells say of a program that is there and cannot be run
 
 
 _listeners: list[Callable[[str], None]] = []
+stopping = threading.Event()  # set once this process is on its way out: whatever takes long gives up
+
+
+def unwind_when_told() -> None:
+    """From now on SIGTERM and SIGHUP end us as Ctrl-C does, by unwinding: what we have started ends with us."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for sign in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(sign) is signal.SIG_DFL:  # one that is ignored, as under nohup, stays so
+            signal.signal(sign, _unwind)
+
+
+def _unwind(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def listen(hear: Callable[[str], None]) -> None:
@@ -88,14 +103,16 @@ def run(
     except OSError as problem:
         return _not_started(argv[0], problem)
     with process:
-        pump = _Pump(process, stdin, limit)
-        in_time, reason = pump.until(began + min(timeout, PATIENCE)), ""
-        if not in_time:
-            reason = doubt() if doubt else ""
-            in_time = not reason and pump.until(began + timeout)
-        if not in_time:
-            end_group(process)
-        pump.close()
+        pump, in_time, reason = _Pump(process, stdin, limit), False, ""
+        try:
+            in_time = pump.until(began + min(timeout, PATIENCE))
+            if not in_time:
+                reason = doubt() if doubt else ""
+                in_time = not reason and pump.until(began + timeout)
+        finally:  # too late, or we were told to stop: in its own session it would never hear of that
+            if not in_time:
+                end_group(process)
+            pump.close()
     tell(argv, began, process.returncode)
     return Ran(process.returncode, bytes(pump.out), bytes(pump.err), timed_out=not in_time, waits=reason)
 

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from fleet.core.frozen import dataclass
 from fleet.host import process
-from fleet.host.run import end_group, tell
+from fleet.host.run import end_group, stopping, tell
 
 TICK = 0.05
 MOST = 64 * 1024 * 1024
 BEHIND = 256 * 1024  # of what is printed faster than anybody reads, only the end is heard
 LONGEST = 65536
+TOO_LONG = "it took too long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,9 @@ def _wait(child: subprocess.Popen[bytes], deadline: float, look: Callable[[], in
         if look() > MOST:
             return f"it printed more than {MOST // 1024**2} MiB"
         if time.monotonic() >= deadline:
-            return "it took too long"
+            return TOO_LONG
+        if stopping.is_set():
+            return "it was stopped"
 
 
 class _Lines:

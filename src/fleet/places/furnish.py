@@ -16,7 +16,7 @@ from fleet.core.template import fill
 from fleet.core.text import clean
 from fleet.core.workspace import Workspace
 from fleet.host import files, git, inside, process
-from fleet.host.shell import Ended, shell
+from fleet.host.shell import TOO_LONG, Ended, shell
 from fleet.places import record, unstaged
 
 MARK = "FLEET_SETUP"
@@ -198,7 +198,8 @@ def _run(
 
 def _how(ended: Ended, timeout: float) -> str:
     if ended.code is None:
-        return f"{ended.reason} (setup_timeout is {timeout:g} s for all of them)"
+        said = f" (setup_timeout is {timeout:g} s for all of them)" if ended.reason == TOO_LONG else ""
+        return f"{ended.reason}{said}"
     return f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}"
 
 

@@ -89,7 +89,9 @@ def _wanted(kind: PlaceKind, project: Project, branch: str, base: str | None, sa
     if start is None:
         raise FleetError(
             f"{clean(str(project.top))} has no commit yet, so there is nothing to begin from",
-            hint=f"git -C {clean(str(project.top))} commit --allow-empty -m 'Begin'",
+            hint="push one to it"
+            if project.top == project.common
+            else f"git -C {clean(str(project.top))} commit --allow-empty -m 'Begin'",
         )
     earlier = said is not None and said.branch == branch and said.own_branch
     if earlier and said is not None and tip in (None, said.base) and base is None:

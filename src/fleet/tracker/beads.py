@@ -269,6 +269,7 @@ class Beads:
         return ran
 
     def _call(self, argv: list[str], stdin: bytes = b"") -> host.Ran:
+        host.unwind_when_told()  # a bd that hangs is not left behind
         try:
             return host.run(
                 argv, cwd=self._home, env=environment(self._home, os.environ), timeout=self._timeout, stdin=stdin
