@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -28,6 +29,7 @@ from fleet.engine.base import Engine, Work
 # What a stored attempt's steps are called and in which order they come. DBOS would compute this from our source, and
 # every upgrade would strand what was running.
 STEPS_VERSION = "1"
+READ = "3.3.0"  # the release of DBOS whose insides we know
 UNFINISHED = ["PENDING", "ENQUEUED"]
 GIVEN_UP = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 WAIT = 0.1
@@ -183,15 +185,16 @@ def _tune(connection: sqlite3.Connection, _: object) -> None:
 
 
 def _spare(dbos: DBOS) -> None:
-    """Leave out two things that cost a third of a workflow and say nothing. DBOS has no settings for them, and without
-    them we are only slower: it asks before each step whether that is done already, which it cannot be in an attempt
-    that was begun just now; and it puts together anew, for each statement, how the time is asked for.
+    """Leave out two things that cost a third of a workflow and say nothing: it asks before each step whether that is
+    done already, which it cannot be in an attempt that was begun just now; and it puts together anew, for each
+    statement, how the time is asked for. DBOS has no settings for them, so only in the release that we have read.
     """
-    with suppress(AttributeError):
-        database: Any = dbos._sys_db
-        look_up, now = database.check_operation_execution, database._now_ms_sql()
-        database.check_operation_execution = lambda *step: None if _new.get() else look_up(*step)
-        database._now_ms_sql = lambda: now
+    if version("dbos") != READ:
+        return
+    database: Any = dbos._sys_db
+    look_up, now = database.check_operation_execution, database._now_ms_sql()
+    database.check_operation_execution = lambda *step: None if _new.get() else look_up(*step)
+    database._now_ms_sql = lambda: now
 
 
 class _Cursor(sqlite3.Cursor):
