@@ -372,7 +372,7 @@ def test_what_was_committed_in_a_clone_comes_back_and_an_empty_branch_does_not(y
 
 def test_no_two_branches_share_a_place(yard: Yard) -> None:
     """Seed fault: feature/a and feature-a share a worktree; branch v1.2 is impossible; `create ..` deletes places."""
-    names = ["feature/a", "feature-a", "v1.2", "it's;$(x)`\"🦆", "{branch}#S"]
+    names = ["feature/a", "feature-a", "v1.2", "it's;$(x)`\"🦆", "{branch}#S", f"long/{'ä' * 125}"]
     made = {name: yard.create(name, f"write name.txt {n}") for n, name in enumerate(names)}
     assert len({one["path"] for one in made.values()}) == len(names)
     assert len({one["terminal"] for one in made.values()}) == len(names)

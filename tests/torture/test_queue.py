@@ -153,6 +153,8 @@ def test_a_full_disk_loses_nothing(scene: Scene) -> None:
         scene.report("full disk", "the supervisor", "lives" if child.poll() is None else f"ended with {child.poll()}")
         assert child.poll() in (None, 1), scene.said()
         assert child.poll() is None or "full" in scene.said(), "it must say why it ended"
+        looked = scene.fleet("tasks", "--all")
+        assert looked.code == 0 or "the disk is full" in looked.err, looked.err
         ballast.unlink()
         if child.poll() is not None:
             scene.start()

@@ -107,7 +107,8 @@ def test_too_many_files_are_counted_and_deletions_named() -> None:
         ".github/workflows/ci.yml", ".GitHub/workflows/ci.yml", ".gitlab-ci.yml", "Jenkinsfile",
         "sub/.circleci/config.yml",
         "CLAUDE.md", "claude.md", "docs/AGENTS.md", ".claude/settings.json", ".aider.conf.yml", "opencode.jsonc",
-        "package-lock.json", "web/yarn.lock", "uv.lock", "Cargo.lock", "fleet.yaml", "Fleet.YAML", ".gitattributes",
+        "package-lock.json", "web/yarn.lock", "uv.lock", "requirements-dev.lock", ".envrc",
+        "a/.devcontainer/x", ".vscode/tasks.json", "Cargo.lock", "fleet.yaml", "Fleet.YAML", ".gitattributes",
         "x/.gitattributes", ".gitmodules", ".git\u200bhub/x", ".github./x", "claude.md ", ".mcp.json",
     ],
 )  # fmt: skip

@@ -31,7 +31,10 @@ PROTECTED = {
         "conda-lock.yml", "Cargo.lock", "go.sum", "go.work.sum", "Gemfile.lock", "gems.locked", "composer.lock",
         "mix.lock", "rebar.lock", "pubspec.lock", "Podfile.lock", "Package.resolved", "packages.lock.json",
         "paket.lock", "gradle.lockfile", "flake.lock", "MODULE.bazel.lock", ".terraform.lock.hcl", "Chart.lock",
-        "stack.yaml.lock", "shard.lock",
+        "stack.yaml.lock", "shard.lock", "requirements*.lock",
+    ),
+    "what a shell or an editor runs by itself": (
+        ".envrc", ".devcontainer/", ".devcontainer.json", ".vscode/tasks.json", ".vscode/settings.json",
     ),
     "a file of fleet": ("fleet.yaml",),
     "what is installed, and not written": ("node_modules/", ".venv/", "venv/", "site-packages/"),

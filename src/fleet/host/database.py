@@ -15,6 +15,7 @@ from fleet.host import files
 NAME = "fleet.db"
 PATIENCE = 5.0
 OTHERS = 0o077
+LITTLE = 64 * 1024  # bytes that are not enough for a transaction and its index
 MOST_IDLE = 8  # as many as may be in use at once; each knows all rooms
 Key = tuple[str, int, float]
 Values = Sequence[object] | Mapping[str, object]
@@ -174,10 +175,26 @@ def explain(problem: sqlite3.Error, file: Path, patience: float = PATIENCE) -> F
             said = f"another process has been writing to it for {patience:g} s"
             return Unavailable(f"{file} is busy: {said}", hint="try again; fleet run status shows the supervisor")
         case sqlite3.SQLITE_FULL:
-            return Unavailable(f"{file} cannot grow: the disk is full", hint=f"df -h {file.parent}")
+            return _full(file)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return FleetError(f"{file} is damaged: {problem}", hint=f"put it aside: mv {file} {file}.damaged")
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_IOERR if _is_full(
+            file.parent
+        ):  # SQLite knows that it failed only
+            return _full(file)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM | sqlite3.SQLITE_IOERR:
             return Unavailable(f"{file} cannot be opened or written: {problem}", hint=f"ls -la {file.parent}")
         case _:
             return FleetError(f"{file}: {problem}", hint="fleet doctor")
+
+
+def _full(file: Path) -> FleetError:
+    return Unavailable(f"{file} cannot grow: the disk is full", hint=f"df -h {file.parent}")
+
+
+def _is_full(directory: Path) -> bool:
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < LITTLE

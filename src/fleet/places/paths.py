@@ -16,7 +16,7 @@ from fleet.places.base import Place
 
 PLACES = "places"
 SLUG = 40  # characters of a branch's name that are kept for people
-MOST = 200  # bytes; git keeps a branch in a file of its name, and adds ".lock"
+PART, MOST = 250, 1000  # bytes: git keeps a branch in files of its parts, and adds ".lock"; and of the whole name
 ODD = re.compile(r"[^A-Za-z0-9._-]+")
 WORKTREE = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE)
 FORBIDDEN = {" ": "a space", "~": "a ~", "^": "a ^", ":": "a :", "?": "a ?", "*": "a *", "[": "a [", "\\": "a \\"}
@@ -125,6 +125,8 @@ def _wrong_part(name: str) -> str | None:
             return "a part of it begins with a ."
         if part.endswith(".lock"):
             return "a part of it ends with .lock"
+        if len(os.fsencode(part)) > PART:
+            return f"a part of it is longer than {PART} bytes, which git cannot store"
     return None
 
 
