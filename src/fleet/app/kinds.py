@@ -12,7 +12,7 @@ from fleet.host import files, machine
 # The first whose file is there; a package.json beside the others is for assets.
 SIGNS = {
     "rails": ("Gemfile",),
-    "python": ("pyproject.toml", "requirements.txt"),
+    "python": ("pyproject.toml", "requirements.txt", "setup.py"),
     "go": ("go.mod",),
     "rust": ("Cargo.toml",),
     "node": ("package.json",),
@@ -34,7 +34,8 @@ LOCKS = {
     "package-lock.json": "npm ci",
     "npm-shrinkwrap.json": "npm ci",
 }
-VENV = "python3 -m venv .venv && echo '*' > .venv/.gitignore && .venv/bin/pip install"
+VENV = "python3 -m venv .venv && echo '*' > .venv/.gitignore"
+PIP = f"{VENV} && .venv/bin/pip install"
 LARGEST = 4 * 1024 * 1024
 
 
@@ -114,11 +115,11 @@ def _python(project: Path) -> Iterator[str]:
     elif "Pipfile.lock" in there:
         install, python = "pipenv sync --dev", "pipenv run python"
     elif "requirements.txt" in there:
-        install, python = f"{VENV} -r requirements.txt", ".venv/bin/python"
-    elif "pyproject.toml" in there:
-        install, python = f"{VENV} -e .", ".venv/bin/python"
+        install, python = f"{PIP} -r requirements.txt", ".venv/bin/python"
+    elif there & {"pyproject.toml", "setup.py"}:
+        install, python = f"{PIP} -e .", ".venv/bin/python"
     else:
-        return
+        install, python = VENV, ".venv/bin/python"
     yield install
     if "manage.py" in there:
         yield f"{python} manage.py migrate"
