@@ -213,13 +213,14 @@ class Supervisor:
         runtime = house.runtime
         free = runtime.max_concurrent - len(running)
         limit = AT_LEAST.get(house.tracker.name, 20) + 2 * free
-        law = rules(house.home, runtime, now)
+        law, before = rules(house.home, runtime, now), 0
         while True:
             tasks = house.tracker.ready(limit, runtime.ageing)
             found = admit(self._candidates(tasks), running, law, now)
-            if len(found.chosen) >= free or law.closed or len(tasks) < limit:
-                break
-            limit *= 4
+            chosen = len(found.chosen)
+            if chosen >= free or 0 < chosen == before or law.closed or len(tasks) < limit:
+                break  # there is no room for more, or a larger bite brought nobody more, or that was all
+            before, limit = chosen, limit * 4
         busy = {attempt.task for attempt in running} & {task.id for task in tasks}  # open again, and about to be let go
         waiting = len(found.chosen) + len(found.waiting) + len(busy)
         return Looked(found.chosen, waiting, self._soonest(found, now), law.closed)
