@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -32,6 +33,12 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
 settings.register_profile("steady", deadline=None)  # a busy machine is no failure
 settings.load_profile("steady")
+for ignored in (
+    signal.SIGINT,
+    signal.SIGHUP,
+):  # by nohup, or a shell that runs us in its background: programs inherit it
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, signal.default_int_handler if ignored is signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
