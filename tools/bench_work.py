@@ -325,8 +325,10 @@ def bench_tasks(bench: Bench) -> Iterator[Row]:
         ledger = Ledger(own.home)
         for number in range(FINISHED):
             finish(own, ledger, own.add(f"finished task {number}"))
+        (short,) = in_turns(11, partial(own.bench.run, FLEET, "tasks"))
         (took,) = in_turns(11, partial(own.bench.run, FLEET, "tasks", "--all", check=all_done))
         (as_json,) = in_turns(5, partial(own.bench.run, FLEET, "tasks", "--all", "--json", check=all_listed))
+    yield within("tasks", f"fleet tasks, {FINISHED} finished", short, 0.25)
     yield within("tasks", f"fleet tasks --all, {FINISHED} finished", took, 0.25)
     yield within("tasks", f"fleet tasks --all --json, {FINISHED} finished", as_json, 0.25)
 
