@@ -14,7 +14,7 @@ from bench_rows import Bench, Row, in_turns
 from fleet.core.proof import CheckSpec, Demands
 from fleet.core.work import Attempt
 from fleet.evidence import checkout
-from fleet.supervisor.trees import found_by, left_by
+from fleet.supervisor.trees import found_as_made, found_by, left_by
 
 FILES, IN_ONE = 10_000, 100
 WHO = ("-c", "user.name=b", "-c", "user.email=b@example.invalid")
@@ -49,16 +49,26 @@ def bare(top: Path) -> float:
     return took
 
 
-def receipt(place: Path, work: Callable[[], None], demands: Demands) -> float:
+def receipt(place: Path, work: Callable[[Path], None], demands: Demands, *, is_new: bool = False) -> float:
     """What is looked at before an agent begins and after it has ended; its work is outside of the time."""
     began = time.perf_counter()
-    attempt = found_by(replace(ATTEMPT, cwd=str(place), demands=demands), [])
+    here = replace(ATTEMPT, cwd=str(place), demands=demands)
+    attempt = found_as_made(here) if is_new else found_by(here, [])
     before = time.perf_counter() - began
-    work()
+    work(place)
     began = time.perf_counter()
     result = left_by(attempt, {}, {})
     assert result.tree is not None, result.problem
     return before + time.perf_counter() - began
+
+
+def in_new(top: Path, work: Callable[[Path], None], demands: Demands) -> float:
+    """The same in a worktree that was made just now, which is how a queued task of a project begins."""
+    place = top.parent / "new"
+    git(top, "worktree", "add", "-q", "--detach", str(place))
+    took = receipt(place, work, demands, is_new=True)
+    git(top, "worktree", "remove", "--force", str(place))
+    return took
 
 
 def clean(top: Path) -> float:
@@ -76,23 +86,25 @@ def bench_receipt(bench: Bench) -> Iterator[Row]:
         git(top, "worktree", "add", "-q", "-b", "work", str(place))
         count = iter(range(1_000_000))
 
-        def work() -> None:
+        def work(place: Path) -> None:
             n = next(count)
             (place / "d0" / "f0.txt").write_text(f"changed {n}\n")
             (place / "new" / str(n)).parent.mkdir(exist_ok=True)
             (place / "new" / str(n)).write_text("new\n")
 
-        nothing, some, checked, clean_one, floor = in_turns(
+        new, nothing, some, checked, clean_one, floor = in_turns(
             7,
-            partial(receipt, place, lambda: None, Demands()),
+            partial(in_new, top, work, asked),
+            partial(receipt, place, lambda place: None, Demands()),
             partial(receipt, place, work, Demands()),
             partial(receipt, place, work, asked),
             partial(clean, top),
             partial(bare, top),
         )
     size = f"{FILES} files"
-    yield Row("receipt", f"receipt, {size}, nothing changed", nothing, "git worktree add", floor, goal=1.5)
-    yield Row("receipt", f"receipt, {size}, some not committed", some, "git worktree add", floor, goal=1.5)
+    yield Row("receipt", f"receipt, {size}, a new worktree", new, "git worktree add", floor, goal=1.5)
+    yield Row("receipt", f"receipt, {size}, in place, nothing changed", nothing, "git worktree add", floor, goal=1.5)
+    yield Row("receipt", "the same, some not committed", some, "git worktree add", floor, goal=1.5)
     yield Row("receipt", "the same, with a check to be judged", checked, "git worktree add", floor, goal=1.5)
     yield Row("receipt", f"clean checkout for a check, {size}", clean_one, "git worktree add", floor)
 

@@ -21,7 +21,7 @@ from fleet.evidence.snapshot import walk
 from fleet.evidence.touched import touched
 from fleet.evidence.tree import LARGEST, NotTaken, Stand, look_into
 from fleet.host import git, glance, repository
-from fleet.supervisor.trees import found_by, left_by
+from fleet.supervisor.trees import found_as_made, found_by, left_by
 
 NEW = Attempt("t1.1", "t1", 1, "c", "m", "/", "me", 1.0)
 WHO = ("-c", "user.name=n", "-c", "user.email=e@example.invalid", "-c", "commit.gpgSign=false")
@@ -363,6 +363,15 @@ def place(repo: Path, tmp_path: Path, kind: PlaceKind) -> tuple[Path, Attempt]:
     made = places.make(kind, project, "work", run(repo, "rev-parse", "HEAD"), tmp_path / "places" / "work")
     attempt = replace(NEW, cwd=str(made.path), place=kind, repository=str(repo), demands=EVERYTHING)
     return made.path, found_by(attempt, [])
+
+
+@pytest.mark.parametrize("kind", [PlaceKind.WORKTREE, PlaceKind.CLONE])
+def test_what_a_new_place_has_is_known_without_a_look(repo: Path, tmp_path: Path, kind: PlaceKind) -> None:
+    run(repo, "config", "core.autocrlf", "true")
+    (repo / "one.txt").write_text("not committed\n")
+    at, found = place(repo, tmp_path, kind)
+    assert found.began_tree == run(at, "rev-parse", "HEAD^{tree}")
+    assert found_as_made(replace(found, began_at=None, began_tree=None, base_tree=None, stores=())) == found
 
 
 @pytest.mark.parametrize("kind", list(PlaceKind))

@@ -81,7 +81,7 @@ def create(site: Site, wanted: Sequence[Wanted], hear: Hear, done: Callable[[Mad
     site.server.seen()  # a tmux that is missing, or refuses, is said before anything is made
     ready = [_checked(site, one) for one in wanted]
     must_differ(ready)
-    known = Known(once(partial(_tree, site)), once(trusted_yaml))
+    known = Known(once(partial(repository.tree_of, site.project.common)), once(trusted_yaml))
     return together(partial(_one, site, known, hear=hear), ready, done, COMING_UP)
 
 
@@ -205,11 +205,6 @@ def _placed(site: Site, known: Known, wanted: Wanted, attempt: Attempt) -> Attem
     placed = replace(attempt, base=place.base, began_at=began_at, began_tree=tree, base_tree=tree, cwd=str(place.path))
     site.house.ledger.save(placed)
     return placed
-
-
-def _tree(site: Site, commit: str) -> str | None:
-    done = repository.ask(site.project.common, "rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
-    return done.out.decode().strip() or None
 
 
 def _furnished(

@@ -184,6 +184,12 @@ def linked(common: Path) -> Iterator[tuple[Path, Path, str]]:
                 yield own, where.parent, branch_of(own)
 
 
+def tree_of(common: Path, commit: str) -> str | None:
+    """The tree of a commit in a repository of the user's; None when it is not there."""
+    done = ask(common, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{tree}}")
+    return done.out.decode().strip() or None
+
+
 def branch_of(own: Path) -> str:
     line = git._line(own / "HEAD") or ""
     return line.removeprefix("ref: refs/heads/").strip() if line.startswith("ref: refs/heads/") else ""

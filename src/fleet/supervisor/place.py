@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import field
 from pathlib import Path
 
 from fleet import places
@@ -36,6 +38,7 @@ class Placed:
     place: Place
     cwd: Path
     workspace: Workspace | None = None
+    is_new: bool = field(default=False, compare=False)  # made just now: what stands there is what its commit has
 
 
 def choose_kind(spec: Spec, workspace: Workspace | None, *, can_branch: bool) -> PlaceKind:
@@ -67,6 +70,7 @@ def settle_in(home: Path, task: str, spec: Spec) -> Placed:
     asked = workspace.worktree_root if workspace else None
     branch = f"{BRANCH}{task}"
     path = places.path_for(places.root_for(home, project, asked), branch)
+    is_new = not os.path.lexists(path)
     place = places.make(kind, project, branch, here.base, path)
     inside = place.path / cwd.resolve().relative_to(found.top)
     if not inside.resolve().is_relative_to(place.path.resolve()):  # an earlier attempt can have put a link there
@@ -75,7 +79,7 @@ def settle_in(home: Path, task: str, spec: Spec) -> Placed:
             hint=f"look at it, and remove the link: ls -la {clean(str(inside.parent))}",
         )
     inside.mkdir(parents=True, exist_ok=True)
-    return Placed(place, inside, workspace or Workspace())
+    return Placed(place, inside, workspace or Workspace(), is_new)
 
 
 def place_of(attempt: Attempt) -> Place | None:

@@ -16,6 +16,7 @@ from fleet.core.errors import is_passing
 from fleet.core.task import Status
 from fleet.core.work import Attempt, Ending
 from fleet.host import files
+from fleet.places.furnish import Furnished
 from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.before import note_before
@@ -25,7 +26,7 @@ from fleet.supervisor.inherited import inherited
 from fleet.supervisor.limits import context_limit, overspent, spent
 from fleet.supervisor.place import Placed, Slow, furnished, settle_in
 from fleet.supervisor.start import start
-from fleet.supervisor.trees import found_by
+from fleet.supervisor.trees import found_as_made, found_by
 
 
 def prepare(house: House, attempt: Attempt, *, at_leisure: bool) -> tuple[Attempt, keeper.Start | None]:
@@ -59,9 +60,10 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     resolved = allowed(house.runtime, earlier, spec, trust, find)
     files.private_dir(house.artifacts(attempt.task))
     files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
-    variables = _furnish(house, attempt, earlier, placed, at_leisure=at_leisure)
+    given = _furnish(house, attempt, earlier, placed, at_leisure=at_leisure)
     stands = replace(attempt, cwd=str(placed.cwd), place=place.kind, repository=str(place.repository or ""))
-    began = note_before(house, found_by(stands, earlier))
+    is_as_made = placed.is_new and not (earlier or given.files or given.commands)
+    began = note_before(house, found_as_made(stands) if is_as_made else found_by(stands, earlier))
     told = house.ledger.context(attempt.coder, attempt.model)
     own = house.runtime.coders.get(attempt.coder)
     said = own.context_limit if own else None
@@ -71,7 +73,7 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
         inherits=inherited(house, began, spec.cwd),
         branch=now.branch or place.branch,
         base=now.base,
-        variables=variables,
+        variables=dict(given.env),
         limits=resolved.limits,
         origins={name: origin.value for name, origin in resolved.origins.items()},
         context_limit=context[0],
@@ -90,15 +92,15 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
 
 def _furnish(
     house: House, attempt: Attempt, earlier: Sequence[Attempt], placed: Placed, *, at_leisure: bool
-) -> dict[str, str]:
-    """The variables of the attempt's place. Its set-up commands are run before the first agent works there."""
+) -> Furnished:
+    """What the attempt's place was given. Its set-up commands are run before the first agent works there."""
     workspace = placed.workspace
     if workspace is None:
-        return {}
+        return Furnished()
     begun = any(one.started is not None for one in earlier)
     if workspace.setup and not workspace.quick and not begun and not at_leisure:
         raise Slow
     found = furnished(house, attempt, placed.place, workspace, quick=begun)
     for warning in found.warnings:
         house.log.say("place not furnished", task=attempt.task, level="warning", attempt=attempt.id, text=warning)
-    return dict(found.env)
+    return found

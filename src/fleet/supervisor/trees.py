@@ -20,6 +20,7 @@ from fleet.evidence.outcome import Began, outcome
 from fleet.evidence.receipt import SHOWN, Result
 from fleet.evidence.snapshot import Marks
 from fleet.evidence.tree import FOUND, LANDING, LeftOut, Stand, look_into, point
+from fleet.host import git, repository
 from fleet.places import Ground, Place
 from fleet.supervisor.place import place_of
 
@@ -55,6 +56,16 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
         return replace(attempt, untaken=said)
     base = first.base_tree if first else _still(attempt, earlier, stand) or stand.tree
     return replace(attempt, began_at=stand.head, began_tree=stand.tree, base_tree=base, stores=ground.stores)
+
+
+def found_as_made(attempt: Attempt) -> Attempt:
+    """The same in a place that was made just now, and into which nothing was put: it need not be looked at."""
+    ground = places.ground(place_now(attempt))
+    head = git.head(ground.repository).commit if ground else None
+    tree = repository.tree_of(ground.main, head) if ground and head else None
+    if ground is None or tree is None:
+        return found_by(attempt, ())
+    return replace(attempt, began_at=head, began_tree=tree, base_tree=tree, stores=ground.stores)
 
 
 def _first(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt | None:
