@@ -47,6 +47,19 @@ def test_who_is_stopped_while_a_program_runs_ends_it(tmp_path: Path, sign: signa
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
+@pytest.mark.parametrize("sign", ["INT", "TERM", "HUP"])
+def test_who_is_stopped_while_a_program_is_being_started_ends_it(tmp_path: Path, sign: str) -> None:
+    """The program itself tells us to stop, as its first deed: we may not have heard yet that it runs."""
+    for number in range(5):
+        place = tmp_path / str(number)
+        place.mkdir()
+        script = WAITS.replace("echo $$ >pid.new", f"kill -{sign} $PPID; echo $$ >pid.new")
+        done = subprocess.run([sys.executable, "-c", script, str(place)], capture_output=True, timeout=60, check=False)
+        assert done.returncode != 0
+        left = (place / "pid").read_text().split() if (place / "pid").exists() else []
+        assert not any(Path("/proc", pid).exists() for pid in left)
+
+
 def test_a_signal_that_was_ignored_stays_ignored(tmp_path: Path) -> None:
     """As under nohup."""
     told = "import signal; from fleet.host import run; run.unwind_when_told(); print(signal.getsignal(1).name)"

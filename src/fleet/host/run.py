@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 from fleet.core import FleetError, ToolMissing
 from fleet.core.frozen import dataclass
@@ -35,13 +35,42 @@ def unwind_when_told() -> None:
     """From now on SIGTERM and SIGHUP end us as Ctrl-C does, by unwinding: what we have started ends with us."""
     if threading.current_thread() is not threading.main_thread():
         return
-    for sign in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(sign) is signal.SIG_DFL:  # one that is ignored, as under nohup, stays so
+    usual = {signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    for sign, handler in usual.items():
+        if signal.getsignal(sign) == handler:  # one that is ignored, as under nohup, stays so
             signal.signal(sign, _unwind)
 
 
-def _unwind(number: int, frame: object) -> NoReturn:
-    raise SystemExit(128 + number)
+class _Told:
+    """What a signal told us, and whether that has to wait: a program is being started, and nobody could end it yet."""
+
+    number = 0
+    waits = False
+
+
+def _unwind(number: int, frame: object) -> None:
+    _Told.number = number
+    if not _Told.waits:
+        _heed()
+
+
+def _heed() -> None:
+    """Unwind, if we were told to; signals are the main thread's business."""
+    if threading.current_thread() is threading.main_thread():
+        number, _Told.number, _Told.waits = _Told.number, 0, False
+        if number:
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+
+def _start(argv: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
+    """A program, started. What signals tell us from now on waits until somebody who can end it heeds them."""
+    if threading.current_thread() is threading.main_thread():
+        _Told.waits = True
+    try:
+        return subprocess.Popen(argv, **how)
+    except BaseException:
+        _heed()
+        raise
 
 
 def listen(hear: Callable[[str], None]) -> None:
@@ -90,7 +119,7 @@ def run(
     """
     began = time.monotonic()
     try:
-        process = subprocess.Popen(
+        process = _start(
             argv,
             cwd=cwd,
             env=dict(env),
@@ -105,6 +134,7 @@ def run(
     with process:
         pump, in_time, reason = _Pump(process, stdin, limit), False, ""
         try:
+            _heed()
             in_time = pump.until(began + min(timeout, PATIENCE))
             if not in_time:
                 reason = doubt() if doubt else ""
