@@ -93,8 +93,7 @@ def _given(found: dict[str, Any], key: str, where: str, fits: Callable[[Any], bo
 
 
 def _is_word(value: Any) -> bool:
-    """A name; an agent would take one that begins with a dash for an option."""
-    return isinstance(value, str) and bool(value.strip()) and value[0] != "-" and not has_controls(value)
+    return isinstance(value, str) and bool(value.strip()) and not has_controls(value)
 
 
 def _is_place(value: Any) -> bool:
