@@ -512,7 +512,7 @@ def test_a_limit_ends_an_agent_whoever_looks(yard: Yard) -> None:
     assert yard.mended() == []
 
     supervisor = yard.run()
-    more = yard.create("watched", "spend 5000")
+    more = yard.create("watched", "spend 5000\nwork")
     until(lambda: not yard.agents())
     row = yard.rows()["watched"]
     assert row["state"] == "ended"
