@@ -98,10 +98,14 @@ class Names:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.files = frozenset(paths)
-        self.directories = {parent for path in self.files for parent in _parents(path)}
+        self.directories: set[str] = set()
         self._by_name: dict[str, list[str]] = {}
         for path in self.files:
-            self._by_name.setdefault(basename(path), []).append(path)
+            parent, _, name = path.rpartition("/")
+            self._by_name.setdefault(name, []).append(path)
+            while parent and parent not in self.directories:
+                self.directories.add(parent)
+                parent = parent.rpartition("/")[0]
 
     def called(self, word: str) -> list[str]:
         """Each file that a word may mean, the nearest first. From where it is seen is not known: so one of the two is

@@ -18,7 +18,7 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
 
 from fleet.core.frozen import dataclass
-from fleet.host import armour, files, objects
+from fleet.host import armour, files, index, objects
 from fleet.host.run import LIMIT, Ran, run
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -26,7 +26,6 @@ SECONDS = 60.0
 SYMREFS = 5
 PREFIX = "fleet-git-"
 LONG_AGO = 3600.0
-LARGEST_INDEX = 1024**3
 LARGEST_SETTINGS = 1024**2
 LISTS = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
@@ -171,7 +170,7 @@ class Mirror:
 
     def _status(self, tip: str | None, *form: str, own: bool = False) -> str | None:
         try:
-            copy_index(self._repository.own / "index", self._at / "index")
+            index.copy(self._repository.own / "index", self._at / "index", self._repository.top)
             copy_exclude(self._repository.common, self._at)
             if own:
                 add_own_exclude(self._at)
@@ -193,15 +192,6 @@ class Mirror:
             env=armour.environment(self._at), stdin=stdin.encode(errors="surrogateescape"),
             doubt=partial(waits_for, self._repository.top),
         )  # fmt: skip
-
-
-def copy_index(index: Path, to: Path) -> None:
-    """Copy an index with its time: files written in the second in which it was are compared byte by byte, later not."""
-    content = files.read(index, limit=LARGEST_INDEX)
-    if content is not None:
-        facts = index.lstat()
-        files.write(to, content)
-        os.utime(to, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
 
 def copy_exclude(common: Path, to: Path) -> None:

@@ -21,6 +21,7 @@ from fleet.core import ToolMissing
 from fleet.core.frozen import dataclass
 from fleet.host import armour, files, git
 from fleet.host.git import PREFIX, Repository
+from fleet.host.index import LARGEST
 from fleet.host.run import PATIENCE
 
 TOGETHER = max(2, os.cpu_count() or 2)
@@ -129,7 +130,7 @@ def _copy(index: Path, facts: os.stat_result, kept: Path) -> Path:
         forget(kept)
         fd, draft = mkstemp(prefix=f"{kept.name}.", dir=kept.parent)
         with os.fdopen(fd, "wb") as file:
-            file.write(files.read(index, limit=git.LARGEST_INDEX) or b"")
+            file.write(files.read(index, limit=LARGEST) or b"")
         os.utime(draft, ns=(facts.st_atime_ns, facts.st_mtime_ns))
         os.replace(draft, wanted)
     return wanted
@@ -147,7 +148,7 @@ def _plain(path: Path) -> os.stat_result | None:
         facts = path.lstat()
     except OSError:
         return None
-    return facts if stat.S_ISREG(facts.st_mode) and facts.st_size <= git.LARGEST_INDEX else None
+    return facts if stat.S_ISREG(facts.st_mode) and facts.st_size <= LARGEST else None
 
 
 def _asked(questions: Iterable[_Question]) -> Iterator[tuple[_Question, bytes | None]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from fleet.core import FleetError
 
 TREE, SUBMODULE, LINK, FILE = b"040000", b"160000", b"120000", b"100"  # a file's mode begins so
+LISTED = re.compile(rb"([0-7]+) [a-z]+ ([0-9a-f]+)\t([^\0]+)\0")
 PIECE = 1024 * 1024
 LONG = 64  # digits of a name, where git uses the newer hash
 
@@ -24,6 +26,9 @@ class Item(NamedTuple):
     mode: bytes
     name: str
     path: bytes
+
+
+Inside = tuple[bytes, str, bytes]  # the same of one tree, with the last step of its path
 
 
 class Forged(FleetError):
@@ -66,8 +71,7 @@ def _of_file(at: bytes, like: str) -> str:
 
 def read_listing(out: bytes) -> list[Item]:
     """What `git ls-tree -r -t -z` says."""
-    lines = (line.partition(b"\t") for line in out.split(b"\0")[:-1])
-    return [Item(facts.split()[0], facts.split()[2].decode(), path) for facts, _, path in lines]
+    return [Item(mode, name.decode(), path) for mode, name, path in LISTED.findall(out)]
 
 
 def read_batch(out: bytes) -> Iterator[tuple[str, bytes, bytes]]:
@@ -119,10 +123,11 @@ def must_hold(tree: str, items: Iterable[Item], ask: Callable[[list[str]], dict[
     """Refuse a listing of a tree that is not all of it, or of another one. Old trees have modes that git does not tell
     as they stand there: those few are asked for as they are, and what is answered has been looked at already.
     """
-    inside: dict[bytes, list[Item]] = {b"": []}
+    inside: dict[bytes, list[Inside]] = {b"": []}
     trees = {b"": tree}
     for one in items:
-        inside.setdefault(one.path.rpartition(b"/")[0], []).append(one)
+        parent, _, last = one.path.rpartition(b"/")
+        inside.setdefault(parent, []).append((one.mode, one.name, last))
         if one.mode == TREE:
             trees[one.path] = one.name
     odd = {path: name for path, name in trees.items() if _name(inside.get(path, []), name) != name}
@@ -130,15 +135,13 @@ def must_hold(tree: str, items: Iterable[Item], ask: Callable[[list[str]], dict[
         return
     raw = ask(sorted(set(odd.values())))
     for path, name in odd.items():
-        said = [(one.name, one.path.rpartition(b"/")[2]) for one in inside.get(path, [])]
-        if name not in raw or [(one.name, one.path) for one in read_tree(raw[name], len(name) // 2)] != said:
+        said = [facts[1:] for facts in inside.get(path, [])]
+        if name not in raw or [one[1:] for one in read_tree(raw[name], len(name) // 2)] != said:
             raise Forged(f"the tree {name} is not what it is called")
 
 
-def _name(items: Iterable[Item], like: str) -> str:
-    lines = (
-        b"%s %s\0" % (one.mode.lstrip(b"0"), one.path.rpartition(b"/")[2]) + bytes.fromhex(one.name) for one in items
-    )
+def _name(items: Iterable[Inside], like: str) -> str:
+    lines = (b"%s %s\0%s" % (mode.lstrip(b"0"), path, bytes.fromhex(name)) for mode, name, path in items)
     content = b"".join(lines)
     return name_of(b"tree", len(content), [content], like)
 

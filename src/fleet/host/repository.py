@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from fleet.core import FleetError, ToolMissing, Unavailable
 from fleet.core.frozen import dataclass
 from fleet.core.text import clean
-from fleet.host import armour, files, git, objects
+from fleet.host import armour, files, git, index, objects
 from fleet.host.armour import SURE
 from fleet.host.attributes import ASKED, RAW, YES, Mark, Way, read_attributes, read_marks
 from fleet.host.git import COMMIT, PREFIX, Repository
@@ -205,18 +205,18 @@ def workshop(found: Repository, *borrowed: Path, write_to: Path | None = None) -
         at = Path(made)
         armour.borrow(at, found.common / "objects", *borrowed)
         files.write(at / "info/attributes", RAW.attributes)
-        _copy(found.own, at)
+        _copy(found, at)
         git.copy_exclude(found.common, at)
         yield Workshop(found.top, at, write_to)
 
 
-def _copy(own: Path, at: Path) -> None:
+def _copy(found: Repository, at: Path) -> None:
     """The index with what it needs."""
-    names = ["index"]
+    index.copy(found.own / "index", at / "index", found.top)
     with suppress(OSError):
-        names += [one.name for one in own.iterdir() if one.name.startswith("sharedindex.")]
-    for name in names:
-        git.copy_index(own / name, at / name)
+        for one in found.own.iterdir():
+            if one.name.startswith("sharedindex."):
+                index.copy(one, at / one.name)
 
 
 class Workshop:
@@ -433,7 +433,7 @@ def feed(argv: list[str], pieces: Iterable[bytes], *, cwd: Path, env: Mapping[st
                 raise
         out.seek(0)
         err.seek(0)
-        return Ran(process.returncode, out.read(git.LARGEST_INDEX), err.read(1024 * 1024))
+        return Ran(process.returncode, out.read(index.LARGEST), err.read(1024 * 1024))
 
 
 def fast_import(common: Path, pieces: Iterable[bytes]) -> Ran:

@@ -1,0 +1,131 @@
+"""The copy of an index: what is as git noted it is not read again, and what is not is never taken for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from hashlib import sha1
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.host import git, index
+
+SECOND = 10**9
+EARLY = 1_700_000_000 * SECOND + SECOND // 10  # in the second in which the index is said to be written
+WRITTEN = EARLY + SECOND // 2
+PATHS = ("a.txt", "sub/a link", "sub/" + "c" * 200)
+WHO = ("-c", "user.name=a", "-c", "user.email=a@example.invalid")
+
+
+def run_git(at: Path, *words: str) -> bytes:
+    return subprocess.run(["git", *WHO, *words], cwd=at, check=True, capture_output=True).stdout
+
+
+def write(at: Path, path: str, text: str, when: int = EARLY) -> None:
+    (at / path).parent.mkdir(exist_ok=True)
+    (at / path).write_text(text)
+    os.utime(at / path, ns=(when, when))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    run_git(tmp_path, "init", "-q")
+    for path in PATHS:
+        write(tmp_path, path, "one\n")
+    run_git(tmp_path, "add", "-A")
+    return tmp_path
+
+
+def settled(tree: Path, written: int = WRITTEN) -> list[str] | None:
+    """The files that are certain."""
+    found = index.settle((tree / ".git/index").read_bytes(), written, os.fsencode(tree))
+    if found is None:
+        return None
+    assert found[-20:] == sha1(found[:-20]).digest()
+    (tree / ".git/index").write_bytes(found)
+    said = run_git(tree, "ls-files", "--debug").decode().split("\n")
+    changed = [line.split()[1] for line in said if line.startswith("  ctime:")]
+    return [path for path, when in zip(PATHS, changed, strict=True) if not when.startswith("0:")]
+
+
+def test_what_is_as_noted_is_certain(tree: Path) -> None:
+    assert settled(tree) == list(PATHS)
+    assert run_git(tree, "ls-files", "-m") == b""
+
+
+def test_what_is_marked_in_two_more_bytes_is_read_too(tree: Path) -> None:
+    run_git(tree, "update-index", "--skip-worktree", PATHS[2])  # a later version of the index
+    write(tree, PATHS[2], "two\n")
+    assert settled(tree) == list(PATHS[:2])
+
+
+@pytest.mark.parametrize(
+    "when", [EARLY, EARLY + 1, EARLY - SECOND], ids=["the same time", "a moment later", "an earlier time"]
+)
+def test_what_was_written_again_in_that_second_is_in_doubt(tree: Path, when: int) -> None:
+    write(tree, PATHS[0], "two\n", when)
+    assert settled(tree) == list(PATHS[1:])
+    assert run_git(tree, "ls-files", "-m") == f"{PATHS[0]}\n".encode()
+
+
+def test_what_was_written_just_before_the_index_is_in_doubt_and_what_is_gone_is_gone(tree: Path) -> None:
+    assert settled(tree, EARLY + SECOND // 1000) == []
+    assert run_git(tree, "ls-files", "-m") == b""
+    (tree / PATHS[0]).unlink()
+    (tree / PATHS[1]).unlink()
+    (tree / PATHS[1]).symlink_to("../" + PATHS[2])
+    settled(tree)
+    assert run_git(tree, "ls-files", "-m").decode().splitlines() == list(PATHS[:2])
+
+
+def test_what_was_written_in_an_earlier_second_is_not_looked_at(tree: Path) -> None:
+    write(tree, PATHS[0], "two\n")
+    assert settled(tree, WRITTEN + SECOND) == list(PATHS)
+
+
+def test_an_index_that_is_not_known_is_left_alone(tree: Path) -> None:
+    at = tree / ".git/index"
+    run_git(tree, "update-index", "--index-version", "4")
+    assert settled(tree) is None
+    run_git(tree, "update-index", "--index-version", "2")
+    assert settled(tree) is not None
+    run_git(tree, "update-index", "--split-index")
+    assert settled(tree) is None
+    run_git(tree, "update-index", "--no-split-index")
+    assert settled(tree) is not None
+    whole = at.read_bytes()
+    for odd in (b"", b"DIRC", whole[:-1], whole + b"x", b"X" + whole[1:]):
+        assert index.settle(odd, WRITTEN, os.fsencode(tree)) is None
+
+
+def test_an_index_with_longer_names_is_left_alone(tmp_path: Path) -> None:
+    run_git(tmp_path, "init", "-q", "--object-format=sha256")
+    write(tmp_path, "a.txt", "one\n")
+    run_git(tmp_path, "add", "-A")
+    assert index.settle((tmp_path / ".git/index").read_bytes(), WRITTEN, os.fsencode(tmp_path)) is None
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edits=st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255)), max_size=6), cut=st.integers(0, 40))
+def test_no_index_that_an_agent_wrote_is_too_much(tree: Path, edits: list[tuple[int, int]], cut: int) -> None:
+    body = bytearray((tree / ".git/index").read_bytes()[:-20])
+    for at, value in edits:
+        body[at % len(body)] = value
+    del body[len(body) - cut :]
+    found = index.settle(bytes(body) + sha1(body).digest(), WRITTEN, os.fsencode(tree))
+    assert found is None or len(found) == len(body) + 20
+
+
+def test_a_look_finds_what_changed_in_the_moment_of_the_index(tmp_path: Path) -> None:
+    run_git(tmp_path, "init", "-q")
+    (tmp_path / "a.txt").write_text("one\n")
+    run_git(tmp_path, "add", "-A")
+    run_git(tmp_path, "commit", "-qm", "first")
+    (tmp_path / "a.txt").write_text("two\n")
+    found = git.find(tmp_path)
+    assert found is not None
+    with git.mirror(found) as ours:
+        assert ours.dirty(git.head(found).commit) == ["a.txt"]
