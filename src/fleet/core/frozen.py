@@ -24,6 +24,7 @@ else:
 
 
 def _frozen(cls: type) -> type:
+    cls.__doc__ = cls.__doc__ or cls.__name__  # or the standard one makes up a signature
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     for method in (_repr, _eq, _hash, _setattr, _delattr, _getstate, _setstate):
         name = f"_{method.__name__}__"
