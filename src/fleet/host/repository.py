@@ -51,7 +51,7 @@ FROM_FILES = {"GIT_ALLOW_PROTOCOL": "file"}
 FETCH = {"clone", "fetch", "submodule"}
 # Variables of git's that say how it is reached and set up; every other one would lead it to another repository.
 KEPT = re.compile(r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH|SSH.*|LFS.*|TERMINAL_PROMPT|AUTHOR.*|COMMITTER.*)\Z")
-MARKED = re.compile(rb"(?:\A|\0)([^H\0] [^\0]+)")  # what `ls-files -v` says of a path, but for "as the index has it"
+AS_IT_WAS = (b"H 100", b"H 120")  # what `ls-files -v -s` says of a file and of a link that git knows no more of
 GIT_LIKE = re.compile(rb"(^|/)\.git(/|\Z)", re.IGNORECASE)  # no tree of git's may have such a path
 OURS = 2  # the stage of an index
 _locks: ContextVar[tuple[int, ...]] = ContextVar("locks", default=())
@@ -260,7 +260,7 @@ class Workshop:
     def changed(self) -> list[Entry]:
         """What is not as the index has it, and every repository inside; ignored paths are left out."""
         out = self._listed(ignored=False)
-        lines = MARKED.findall(out) + [line for line in out.split(b"\0") if line.startswith(b"H 160000 ")]
+        lines = [line for line in out.split(b"\0") if not line.startswith(AS_IT_WAS)]
         found = _entries(lines, os.fsencode(self.top))
         return [one for one in found if one.changed or one.is_repository]
 
