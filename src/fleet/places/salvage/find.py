@@ -76,7 +76,7 @@ def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = Fal
             finds.parents = unreachable(shop, finds.named, [to for name, to in refs if not name.startswith(NOT_THEIRS)])
             finds.taken = frozenset(name.removeprefix(REFS) for name, _ in refs if name.startswith(REFS))
     for entry in finds.entries:
-        _gather(finds, place.path, entry)
+        _gather(finds, project, place.path, entry)
     if place.path / ".git" != found.own and (place.path / ".git").is_dir():
         finds.inside += below(place.path, place.path / ".git")  # the agent put a repository of its own in the way
     finds.inside = list(dict.fromkeys(finds.inside))
@@ -132,11 +132,11 @@ def _is_staged(shop: repository.Workshop, finds: Finds) -> bool:
     return shop.ask("diff-index", "--cached", "--quiet", "--ignore-submodules=none", tree, "--").code != 0
 
 
-def _gather(finds: Finds, top: Path, entry: Entry) -> None:
+def _gather(finds: Finds, project: Project, top: Path, entry: Entry) -> None:
     """Which files have to be read: those that changed, and all of a repository that stands inside."""
     at = top / os.fsdecode(entry.path.rstrip(b"/"))
     if entry.is_repository:
-        if not is_as_given(top, entry):
+        if not is_as_given(project, top, entry):
             finds.inside += _nested(top, at)
     elif entry.changed and is_file(at):
         finds.inside.append(entry.path)
@@ -144,8 +144,11 @@ def _gather(finds: Finds, top: Path, entry: Entry) -> None:
         finds.inside += below(top, at)
 
 
-def is_as_given(top: Path, entry: Entry) -> bool:
-    """Whether a repository inside holds nothing of its own: it was never filled, or stands where it was put."""
+def is_as_given(project: Project, top: Path, entry: Entry) -> bool:
+    """Whether a repository inside holds nothing of its own: it was never filled, or stands where it was put.
+
+    That the place's commit names one of it is not enough: the main repository's copy must have that, too.
+    """
     at, commit = top / os.fsdecode(entry.path.rstrip(b"/")), entry.blob
     found = git.find(at)
     if found is None or found.top != at:
@@ -157,8 +160,17 @@ def is_as_given(top: Path, entry: Entry) -> bool:
         if any(one.changed or one.is_repository for one in entries) or _is_staged(shop, Finds(entries, head=commit)):
             return False
         named = _named(found, Place(at))
-        refs = repository.refs(found.common, "refs/remotes/")
-        return not unreachable(shop, named, [commit, *(one for _, one in refs)])
+        known = [one for _, one in repository.refs(found.common, "refs/remotes/")]
+        return not unreachable(shop, named, known + ([commit] if _is_given(project, top, found, commit) else []))
+
+
+def _is_given(project: Project, top: Path, found: git.Repository, commit: str) -> bool:
+    """Whether the main repository has its own copy of a submodule, with this commit in it."""
+    place = git.find(top)
+    if place is None or not found.own.is_relative_to(place.own):
+        return False
+    copy = project.common / found.own.relative_to(place.own)
+    return git.bare(copy) is not None and not repository.ask(copy, "cat-file", "-e", f"{commit}^{{commit}}").code
 
 
 def _nested(top: Path, at: Path) -> list[bytes]:
