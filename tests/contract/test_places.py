@@ -492,6 +492,21 @@ def test_a_submodule_that_was_worked_in_comes_back_with_its_commits(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_commit_in_a_submodule_that_the_branch_names_is_nowhere_else_and_is_saved(
+    main: Path, kind: PlaceKind, tmp_path: Path
+) -> None:
+    with_submodule(main, tmp_path)
+    place = make(main, kind)
+    tip = commit(place.path / "lib", {"code.txt": "better\n"}, "inner work")
+    commit(place.path, {}, "with what is inside")
+    assert git(place.path, "status", "--porcelain") == ""
+    places.remove(place, salvage.save(place, "x"))
+    salvage.restore(find(main), "x", tmp_path / "back")
+    assert git(tmp_path / "back/lib", "rev-parse", "HEAD") == tip
+    assert git(tmp_path / "back/lib", "show", "HEAD:code.txt") == "better"
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_an_agent_planted_runs(main: Path, kind: PlaceKind, tmp_path: Path) -> None:
     place = make(main, kind)
     top, ran = place.path, tmp_path / "ran"

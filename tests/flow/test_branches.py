@@ -296,6 +296,28 @@ def test_what_was_not_committed_is_saved_and_everything_that_ran_is_gone(yard: Y
     assert yard.branches() == {"main", "busy"}
 
 
+def test_of_work_inside_a_submodule_one_thing_is_said(yard: Yard) -> None:
+    library = yard.place("library", git=True)
+    yard.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
+    yard.git("commit", "-qm", "a submodule")
+    made = [yard.create(name) for name in ("dirty", "named", "untouched")]
+    for one in made[:2]:
+        (Path(one["path"]) / "lib/new.txt").write_text("new\n")
+    inner, outer = Path(made[1]["path"]) / "lib", Path(made[1]["path"])
+    for where in (inner, outer):
+        yard.git("add", "--all", cwd=where)
+        yard.git("commit", "-qm", "new", cwd=where)
+    ended = {name: yard.ok("kill", "--force", name) for name in ("dirty", "named", "untouched")}
+    first, second = (f"what only its place had: fleet salvage show {one['attempt']}" for one in made[:2])
+    assert ended["dirty"].out == f"ended      dirty  {first}\n"
+    assert ended["dirty"].err.strip() == (
+        "refused: what it left cannot be taken: it is inside a repository of its own: lib"
+    )
+    assert ended["named"].out == f"ended      named  1 commit stays on the branch  {second}\n"
+    assert ended["named"].err.strip() == "refused: lib is a submodule, which is protected"
+    assert (ended["untouched"].out, ended["untouched"].err) == ("ended      untouched\n", "")
+
+
 def test_a_branch_without_commits_goes_and_one_that_was_there_stays(yard: Yard) -> None:
     yard.git("branch", "old")
     yard.create("new")

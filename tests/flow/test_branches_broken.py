@@ -7,14 +7,14 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from standins.coders.scratch import until
-from standins.crashes import KILLED, WHEN, Crash, begun
+from standins.crashes import COMMITTED, KILLED, WHEN, Crash, begun, cut_short
 from standins.yard import Yard
 from standins.yard import yard as opened
 
@@ -169,6 +169,62 @@ def test_who_is_stopped_while_set_up_runs_begins_no_agent_and_leaves_nothing(yar
 def test_who_is_killed_while_git_makes_the_place_leaves_nothing(yard: Yard, when: str) -> None:
     """Every other step of it, and of ending an agent, is among the tests of promises under faults."""
     assert begun(yard, "cut-off", Crash("git", 1, when)).code == KILLED
+
+
+def _kill(yard: Yard) -> str:
+    return yard.ok("kill", "--force", "cut-off").out
+
+
+def _repair(yard: Yard) -> str:
+    return yard.ok("list", "--repair").out
+
+
+@pytest.mark.parametrize("clear", [_kill, _repair])
+@pytest.mark.parametrize("kind", ["worktree", "clone"])
+def test_what_somebody_puts_into_a_place_that_was_never_finished_is_saved(
+    yard: Yard, kind: str, clear: Callable[[Yard], str]
+) -> None:
+    place = cut_short(yard, "cut-off", kind)
+    (place / "mine.txt").write_text("mine\n")
+    (place / "a.txt").write_text("all of it is mine\n")
+    said = clear(yard)
+    (name,) = yard.salvage()
+    assert f"fleet salvage show {name}" in said
+    assert not yard.leftovers()
+    back = yard.root / "back"
+    yard.ok("salvage", "restore", name, "--to", back)
+    mine = {"a.txt": "all of it is mine\n", "mine.txt": "mine\n"}
+    assert {path: (back / path).read_text() for path in (*COMMITTED, "mine.txt")} == COMMITTED | mine
+    yard.git("worktree", "remove", "--force", str(back))
+
+
+def test_who_makes_a_place_anew_that_was_never_finished_is_told_what_was_saved_of_it(yard: Yard) -> None:
+    (cut_short(yard, "cut-off") / "mine.txt").write_text("mine\n")
+    yard.ok("abort", yard.rows()["cut-off"]["task"])
+    made = yard.create("cut-off")
+    (name,) = yard.salvage()
+    assert [f"fleet salvage show {name}" in line for line in made["warnings"]] == [True]
+    assert yard.saved(name, "mine.txt") == b"mine\n"
+    assert yard.git("status", "--porcelain", cwd=Path(made["path"])) == ""
+
+
+@pytest.mark.parametrize("text", ["all of a\n", "all o", ""])
+@pytest.mark.parametrize("kind", ["worktree", "clone"])
+def test_of_a_place_that_was_never_finished_gits_own_files_are_not_saved(yard: Yard, kind: str, text: str) -> None:
+    """One that git was killed over is cut short."""
+    (cut_short(yard, "cut-off", kind) / "a.txt").write_text(text)
+    _repair(yard)
+    assert not yard.salvage()
+    assert not yard.leftovers()
+
+
+@pytest.mark.parametrize("when", ["after", "orphan"])
+def test_what_somebody_puts_into_a_place_that_only_git_finished_is_saved(yard: Yard, when: str) -> None:
+    assert yard.fleet("create", "cut-off", env=yard.crashing("git", 1, when)).code == KILLED
+    (place,) = until(lambda: [one.parent for one in yard.home.glob("places/*/cut-off-*/README")])
+    (place / "mine.txt").write_text("mine\n")
+    (ended,) = yard.kill("cut-off")
+    assert yard.saved(ended["saved"], "mine.txt") == b"mine\n"
 
 
 def test_a_worktree_that_another_git_is_just_making_is_waited_for(yard: Yard) -> None:

@@ -172,11 +172,29 @@ def test_the_place_of_an_agent_is_compared_saved_and_restored_by_the_names_that_
         assert made.ok("clean", "--places").err == "every place is still needed\n"
         gone = made.fleet("diff", "fix/auth")
         assert (gone.code, "is gone" in gone.err) == (3, True), "its branch held nothing, and went with it"
-        for name in (first["task"], first["attempt"], "agents/fix/auth"):
+        for name in (first["task"], first["attempt"], "agents/fix/auth", "fix/auth"):
             assert "file     q" in made.ok("salvage", "show", name).out
-        made.ok("salvage", "restore", first["task"], "--to", "../again")
+        made.ok("salvage", "restore", "fix/auth", "--to", "../again")
         assert (made.project.parent / "again/q").read_text().strip() == "1"
         made.git("worktree", "remove", "--force", "../again")
+        made.ok("salvage", "drop", "fix/auth", "--yes")
+        assert not made.salvage()
+
+
+@pytest.mark.tmux
+def test_what_is_restored_stands_beside_the_checkout_and_not_in_it(tmp_path: Path) -> None:
+    with yard(tmp_path) as made:
+        inside = made.project / "inside"
+        inside.mkdir()
+        first = made.create("work", "write q 1")
+        made.kill("work")
+        back = made.project.parent / f"project-{first['attempt']}"
+        assert made.ok("salvage", "restore", "work", cwd=inside).out == f"Restored {first['attempt']} in {back}\n"
+        assert (back / "q").read_text() == "1\n"
+        assert made.git("status", "--porcelain", "--ignored") == ""
+        again = made.fleet("salvage", "restore", "work")
+        assert (again.code, f"{back} is there already" in again.err) == (1, True)
+        made.git("worktree", "remove", "--force", str(back))
 
 
 @pytest.mark.tmux

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from standins.coders.scratch import Ran, Record
 from standins.yard import Yard
@@ -18,6 +19,14 @@ PROMPT = (
     "write a.txt committed\ncommit first\nwrite a.txt changed\nwrite s.txt staged\nstage s.txt\nwrite n.txt new\ndaemon"
 )
 LEFT = {"a.txt": b"changed\n", "s.txt": b"staged\n", "n.txt": b"new\n"}  # in a place, and nowhere else
+
+COMMITTED = {"a.txt": "all of a\n", "b.txt": "all of b\n", "c.txt": "all of c\n"}
+# A filter of git's that kills the git that writes a file, every git that this one was started by, and who started that.
+CUT = """#!/bin/sh
+at=$PPID
+while [ "$(cat /proc/$at/comm)" = git ]; do all="$at $all"; at=$(cut -d' ' -f4 /proc/$at/stat); done
+kill -9 $at $all
+"""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,25 @@ def begun(yard: Yard, branch: str, crash: Crash) -> Ran:
     done = yard.fleet("create", branch, "-p", PROMPT, env=yard.crashing(crash.program, crash.at, crash.when))
     judge(yard, branch, wrote=settle(yard, branch))
     return done
+
+
+def cut_short(yard: Yard, branch: str, kind: str = "worktree") -> Path:
+    """A create that is killed with the git that fills its place: of three files there is one. Where that place is."""
+    for name, text in COMMITTED.items():
+        (yard.project / name).write_text(text)
+    (yard.project / ".gitattributes").write_text("b.txt filter=cut\n")
+    (yard.project / "fleet.yaml").write_text(f"workspace: {{place: {kind}}}\n")
+    yard.git("add", "--all")
+    yard.git("commit", "-qm", "Three files")
+    cut = yard.root / "cut"
+    cut.write_text(CUT)
+    cut.chmod(0o755)
+    yard.git("config", "filter.cut.smudge", str(cut))
+    assert yard.fleet("create", branch).code == KILLED
+    yard.git("config", "--unset", "filter.cut.smudge")
+    (place,) = yard.home.glob(f"places/*/{branch}-*")
+    assert [(place / name).exists() for name in COMMITTED] == [True, False, False]
+    return place
 
 
 def ended(yard: Yard, branch: str, crash: Crash) -> Ran:

@@ -60,11 +60,22 @@ def make(kind: PlaceKind, project: Project, root: Path, branch: str) -> Place:
     return places.make(kind, project, branch, None, places.path_for(root, branch))
 
 
-def cut_making(kind: PlaceKind, project: Project, root: Path) -> int:
+def cut_making(kind: PlaceKind, project: Project, root: Path, *, used: bool) -> int:
+    """Each is finished by the next call; what somebody put there meanwhile is where it was, or saved."""
     for number in range(1, MOST):
-        branch = f"made/{number}"
+        branch = f"made/{used}/{number}"
+        mine = places.path_for(root, branch) / "mine"
         cut = killed(lambda branch=branch: make(kind, project, root, branch), number)  # type: ignore[misc]
+        was_used = used and mine.parent.is_dir()
+        if was_used:
+            mine.write_text("mine\n")
         place = make(kind, project, root, branch)
+        kept = salvage.all(project)
+        assert bool(kept) == (was_used and not mine.exists()), (number, kept)
+        for one in kept:
+            assert [path for path, _ in salvage.show(project, one.name).files] == ["mine"], number
+            salvage.drop(project, one.name)
+        mine.unlink(missing_ok=True)
         assert places.condition(place) == places.Condition(ahead=0, changed=0), number
         assert (place.path / "a.txt").read_text() == "one\n"
         places.remove(place, None)
@@ -104,4 +115,5 @@ if __name__ == "__main__":
     found = places.project(Path(sys.argv[1]))
     assert found is not None
     which, where = PlaceKind(sys.argv[2]), Path(sys.argv[1]).parent / "cut places"
-    print("making", cut_making(which, found, where), "ending", cut_ending(which, found, where))
+    made = [cut_making(which, found, where, used=used) for used in (False, True)]
+    print("making", min(made), "ending", cut_ending(which, found, where))

@@ -38,18 +38,27 @@ def kept(cwd: Path) -> list[Kept]:
 
 
 def show(cwd: Path, name: str) -> Content:
-    return salvage.show(here(cwd), name)
+    return salvage.show(*_meant(cwd, name))
 
 
 def restore(cwd: Path, name: str, to: Path | None, branch: str | None) -> tuple[Kept, Path]:
-    """Bring a salvage back, in a directory of its name unless another is given."""
-    project = here(cwd)
-    where = (to or Path(salvage.find(project, name).name)).resolve()
-    return salvage.restore(project, name, where, branch), where
+    """Bring a salvage back, beside the repository unless a directory is given: in it, git would see it."""
+    project, known = _meant(cwd, name)
+    where = to.resolve() if to is not None else project.top.with_name(f"{project.name}-{known}")
+    return salvage.restore(project, known, where, branch), where
 
 
 def drop(cwd: Path, name: str) -> Kept:
-    return salvage.drop(here(cwd), name)
+    return salvage.drop(*_meant(cwd, name))
+
+
+def _meant(cwd: Path, name: str) -> tuple[Project, str]:
+    """The repository that a person stands in, and which of its salvage is meant: a branch may lack its prefix."""
+    project = here(cwd)
+    workspace = None
+    with suppress(BadConfig):  # what was saved is there whatever became of fleet.yaml
+        workspace = project_workspace(project.top if not project.is_bare else cwd)
+    return project, salvage.find(project, name, workspace.branch_prefix if workspace else "").name
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,10 +122,11 @@ def _one(site: Site, known: Known, wanted: Wanted, hear: Hear) -> Made:
 
 def _made(site: Site, known: Known, wanted: Wanted, hear: Hear) -> Made:
     lock: list[int] = []
+    saved: list[str] = []
     attempt = None
     try:
         attempt = _begin(site, wanted, lock)
-        attempt = _placed(site, known, wanted, attempt)
+        attempt = _placed(site, known, wanted, attempt, saved.append)
         attempt, warnings = _furnished(site, known, wanted, attempt, hear)
         if stopping.is_set():
             raise FleetError("you stopped it")
@@ -135,10 +136,10 @@ def _made(site: Site, known: Known, wanted: Wanted, hear: Hear) -> Made:
         _let_go(lock)
         if attempt is not None:
             _undone(site, attempt, said)
-        return Made(wanted.branch, problem=said)
+        return Made(wanted.branch, problem=said, warnings=tuple(saved))
     _let_go(lock)
     hear(wanted.branch, "started")
-    return Made(wanted.branch, attempt, warnings=warnings)
+    return Made(wanted.branch, attempt, warnings=(*saved, *warnings))
 
 
 def _let_go(lock: list[int]) -> None:
@@ -196,10 +197,10 @@ def _title(wanted: Wanted) -> str:
     return clean(first, TITLE) or f"work on {wanted.branch}"
 
 
-def _placed(site: Site, known: Known, wanted: Wanted, attempt: Attempt) -> Attempt:
+def _placed(site: Site, known: Known, wanted: Wanted, attempt: Attempt, tell: Callable[[str], None]) -> Attempt:
     """The attempt in its place. What stands in one that was just made is what its commit has."""
     is_new = not os.path.lexists(attempt.cwd)
-    place = places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd))
+    place = places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd), tell)
     began_at = places.prepare(place.path).base
     tree = known.tree(began_at) if is_new and began_at else None
     placed = replace(attempt, base=place.base, began_at=began_at, began_tree=tree, base_tree=tree, cwd=str(place.path))

@@ -180,8 +180,8 @@ def _stay(site: Site, attempt: Attempt) -> int | None:
 
 def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> tuple[salvage.Saved | None, str]:
     """Save the place, then remove it. What only a clone has committed comes to the repository first."""
-    place, made = _place(attempt)
-    there = made and place.path.is_dir()
+    place = _place(attempt)
+    there = place.path.is_dir()
     if there and place.kind is PlaceKind.CLONE and _has_commits(place):
         bring_back(site.house, attempt)
     cap = None if large else salvage.CAP
@@ -201,15 +201,13 @@ def _clear(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> tuple
 
 def _has_commits(clone: Place) -> bool:
     """Whether its branch is worth being one of the repository's."""
-    return repository.ref(clone.path / ".git", f"refs/heads/{clone.branch}") != clone.base
+    return repository.ref(clone.path / ".git", f"refs/heads/{clone.branch}") not in (None, clone.base)
 
 
-def _place(attempt: Attempt) -> tuple[Place, bool]:
-    """The place, and whether it was ever made whole. Where its making was cut off, only what stands beside it knows."""
+def _place(attempt: Attempt) -> Place:
+    """The place. Where its making was cut off, only what stands beside it knows."""
     said = places.record.read(Path(attempt.cwd))
-    if said is None or attempt.base is not None:
-        return place_of(attempt), True
-    return said.place(Path(attempt.cwd)), said.made
+    return place_of(attempt) if said is None or attempt.base is not None else said.place(Path(attempt.cwd))
 
 
 def _settle(site: Site, attempt: Attempt, receipt: Receipt | None, saved: str | None, commits: int | None) -> Attempt:

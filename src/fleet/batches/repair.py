@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet import keeper, tracker
-from fleet.batches.end import HEARD_WITHIN, end
+from fleet.batches.end import HEARD_WITHIN, Ended, end
 from fleet.batches.site import Site
 from fleet.core import FleetError
 from fleet.core.task import CANCELLED, Status
@@ -42,11 +42,11 @@ def _attempt(site: Site, attempt: Attempt) -> list[Mended]:
     hold = keeper.adopt(directory)
     try:
         if attempt.leaving:
-            end(site, attempt)
-            return [Mended(f"{who} was being ended", "ended it; its place is saved and removed")]
+            saved = _saved(end(site, attempt))
+            return [Mended(f"{who} was being ended", f"ended it, and removed its place{saved}")]
         if hold is None:
-            end(site, attempt, "its making was cut off")
-            return [Mended(f"the making of {who} was cut off", "cleared away what was there of it")]
+            saved = _saved(end(site, attempt, "its making was cut off"))
+            return [Mended(f"the making of {who} was cut off", f"cleared away what was there of it{saved}")]
         return _begun(site, attempt, hold, who)
     except (FleetError, OSError) as problem:
         said = problem.message if isinstance(problem, FleetError) else str(problem)
@@ -54,6 +54,10 @@ def _attempt(site: Site, attempt: Attempt) -> list[Mended]:
     finally:
         if hold is not None:
             hold.close()
+
+
+def _saved(ended: Ended) -> str:
+    return f"; what it held: fleet salvage show {ended.saved}" if ended.saved else ""
 
 
 def _begun(site: Site, attempt: Attempt, hold: keeper.Hold, who: str) -> list[Mended]:

@@ -348,7 +348,7 @@ def _print_ended(one: Ended | NotEnded) -> None:
         _complain("not ended  " if one.runs else "not removed  ", one.branch, one.problem)
         return
     stays = f"  {one.commits} commit{' stays' if one.commits == 1 else 's stay'} on the branch" if one.commits else ""
-    kept = f"  uncommitted work: fleet salvage show {one.saved}" if one.saved else ""
+    kept = f"  what only its place had: fleet salvage show {one.saved}" if one.saved else ""
     click.echo(click.style("ended      ", fg=GOOD) + clean(one.branch) + stays + kept)
     if one.proof is not None and (one.commits or one.saved):
         talk(f"  {one.proof}: {clean(one.reason, 1000)}")

@@ -118,7 +118,7 @@ def show(name: str, as_json: bool) -> None:
 
 @salvage.command()
 @click.argument("name")
-@click.option("--to", type=click.Path(path_type=Path), help="A new directory.  [default: NAME, here]")
+@click.option("--to", type=click.Path(path_type=Path), help="A new directory.  [default: PROJECT-NAME, beside PROJECT]")
 @click.option("--branch", metavar="NAME", help="A new branch to stand on.  [default: none]")
 @json_option
 def restore(name: str, to: Path | None, branch: str | None, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from fleet.places import record
 from fleet.places.base import Condition, Place
 from fleet.places.clone import collect
 from fleet.places.condition import condition, conditions, size
-from fleet.places.difference import difference
+from fleet.places.difference import difference, repositories
 from fleet.places.ground import Ground, bring, ground
 from fleet.places.inplace import prepare
 from fleet.places.make import make, must_be_free
@@ -22,5 +22,5 @@ __all__ = [
     "collect", "condition", "conditions",
     "difference", "finish", "ground", "known", "leftovers", "make",
     "must_be_free", "path_for", "prepare", "project", "record", "remove",
-    "root_for", "size",
+    "repositories", "root_for", "size",
 ]  # fmt: skip

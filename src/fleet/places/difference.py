@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from fleet.core import FleetError
 from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.host import git, repository
+from fleet.host.repository import Entry
 from fleet.places.base import Place
-from fleet.places.paths import Project
+from fleet.places.paths import Project, origin
 
 LOOK = ("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
 
@@ -25,8 +27,6 @@ class Difference:
 
 def difference(place: Place, *, stat: bool = False) -> Difference:
     """The diff from the base to what stands in the place now. Nothing that stands there is run."""
-    from fleet.places.salvage.find import is_as_given  # all of salvage, which few who have to do with places need
-
     place.must_be_itself()
     found = git.find(place.path)
     if found is None or place.base is None:
@@ -35,8 +35,25 @@ def difference(place: Place, *, stat: bool = False) -> Difference:
         changed = shop.changed()
         shop.take_in(changed, {})
         text, files = _shown(shop, stat, "--cached", place.base, tree=True)
-    inside = (one.path.rstrip(b"/") for one in changed if one.is_repository and not is_as_given(place.path, one))
-    return Difference(text, files, tuple(os.fsdecode(path) for path in sorted(set(inside))))
+    return Difference(text, files, _inside(place, changed))
+
+
+def repositories(place: Place) -> tuple[str, ...]:
+    """The repositories inside a place that hold what it cannot have."""
+    found = git.find(place.path)
+    if found is None:
+        return ()
+    with repository.workshop(found) as shop:
+        return _inside(place, shop.changed())
+
+
+def _inside(place: Place, changed: Sequence[Entry]) -> tuple[str, ...]:
+    from fleet.places.salvage.find import is_as_given  # all of salvage, which few who have to do with places need
+
+    inside = [one for one in changed if one.is_repository]
+    main = origin(place) if inside else None
+    held = {one.path.rstrip(b"/") for one in inside if main and not is_as_given(main, place.path, one)}
+    return tuple(os.fsdecode(path) for path in sorted(held))
 
 
 def branch_difference(project: Project, base: str, tip: str, *, stat: bool = False) -> Difference:

@@ -1,12 +1,13 @@
 """Making a place: a worktree or a clone with a branch of its own.
 
 What is wanted is written down before git begins. So whoever finds a place that is written down and not made knows that
-nothing of it is worth keeping, and begins anew.
+git was cut off, saves what somebody else put there since, and begins anew.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -14,7 +15,7 @@ from fleet.core import BadConfig, FleetError, NotFound, Unavailable
 from fleet.core.text import clean
 from fleet.core.work import PlaceKind
 from fleet.host import files, git, repository
-from fleet.places import clone, record, worktree
+from fleet.places import clone, record, remove, worktree
 from fleet.places.base import Place
 from fleet.places.paths import Project, check_branch
 from fleet.places.record import Record
@@ -22,10 +23,18 @@ from fleet.places.record import Record
 LEAST = 16 * 1024 * 1024  # bytes that must be free before anything is begun
 
 
-def make(kind: PlaceKind, project: Project, branch: str, base: str | None, path: Path) -> Place:
+def make(
+    kind: PlaceKind,
+    project: Project,
+    branch: str,
+    base: str | None,
+    path: Path,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Place:
     """A place at this path, on this branch: a new one from the base, or one that is there and checked out nowhere.
 
-    Called again it finds the place that is there, and finishes one that is half made.
+    Called again it finds the place that is there, and begins one anew that is half made; what had to be saved of that
+    is told.
     """
     check_branch(branch)
     if kind is PlaceKind.INPLACE:
@@ -34,7 +43,7 @@ def make(kind: PlaceKind, project: Project, branch: str, base: str | None, path:
         said = record.read(path)
         if said is not None and said.made and _is_whole(project, path):
             return _same(said, kind, project, branch, path)
-        _make_room(project, path, said)
+        _make_room(project, path, said, tell)
         wanted = _wanted(kind, project, branch, base, said)
         record.write(path, wanted)
         try:
@@ -67,10 +76,10 @@ def _same(said: Record, kind: PlaceKind, project: Project, branch: str, path: Pa
     return said.place(path)
 
 
-def _make_room(project: Project, path: Path, said: Record | None) -> None:
+def _make_room(project: Project, path: Path, said: Record | None, tell: Callable[[str], None]) -> None:
     """Put away what an earlier call left half made; what is not ours is never touched."""
-    if said is not None and not said.made:
-        repository.remove_tree(path)
+    if said is not None and not said.made and (path.is_dir() or not os.path.lexists(path)):
+        _put_away(said.place(path), tell)
         worktree.forget(project.common, path)
     elif os.path.lexists(path) and (not path.is_dir() or path.is_symlink() or any(path.iterdir())):
         raise FleetError(f"{path} is in the way, and fleet did not make it", hint=f"ls -la {path}")
@@ -79,6 +88,18 @@ def _make_room(project: Project, path: Path, said: Record | None) -> None:
     files.private_dir(path.parent)
     if repository.room(path.parent) < LEAST:
         raise Unavailable(f"there is no room left on the disk for {path}", hint="fleet clean --places")
+
+
+def _put_away(place: Place, tell: Callable[[str], None]) -> None:
+    """Save what somebody put into a half made place, then remove that."""
+    from fleet.places import salvage  # what nobody pays for who was never cut off
+
+    saved = salvage.save_alone(place, place.branch or "", cap=None)
+    if saved is not None:
+        what = f"what stood in {clean(str(place.path))}, which was never finished"
+        tell(f"{what}, is saved: fleet salvage show {saved.name}")
+    for stuck in remove.clear(place, saved):
+        raise stuck
 
 
 def _wanted(kind: PlaceKind, project: Project, branch: str, base: str | None, said: Record | None) -> Record:

@@ -26,7 +26,7 @@ PATIENCE = 600.0  # seconds; another process makes or removes the same place
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A place as it was asked for. Until it is made, nothing that stands there is worth keeping."""
+    """A place as it was asked for. Until it is made, git may have been cut off while it filled it."""
 
     kind: PlaceKind
     branch: str

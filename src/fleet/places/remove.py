@@ -38,10 +38,7 @@ def remove(place: Place, saved: Saved | None) -> bool:
         project = origin(place)
         if said is None and os.path.lexists(place.path) and not _is_ours(project, place):
             raise FleetError(f"{place.path} is not a place that fleet made, and is not removed")
-        left, aside = _tidied(place.path)  # what a call left that was cut off
-        if os.path.lexists(place.path):
-            _move_away(place, saved, aside, made=said is None or said.made)
-            left += _removed(aside)
+        left = clear(place, saved)
         worktree.forget(project.common, place.path)
         if place.kind is PlaceKind.CLONE:
             clone.let_go(project, place.path)
@@ -50,6 +47,15 @@ def remove(place: Place, saved: Saved | None) -> bool:
     if left:
         raise Left(left[0].message, left[0].hint)
     return branch_too
+
+
+def clear(place: Place, saved: Saved | None) -> list[repository.Stuck]:
+    """Remove the directory of a place as it was saved, for whoever is alone with it; what could not be deleted."""
+    left, aside = _tidied(place.path)  # what a call left that was cut off
+    if os.path.lexists(place.path):
+        _move_away(place, saved, aside)
+        left += _removed(aside)
+    return left
 
 
 def leftovers(root: Path) -> list[Path]:
@@ -89,10 +95,10 @@ def _removed(aside: Path) -> list[repository.Stuck]:
     return []
 
 
-def _move_away(place: Place, saved: Saved | None, aside: Path, *, made: bool) -> None:
+def _move_away(place: Place, saved: Saved | None, aside: Path) -> None:
     from fleet.places import salvage  # what nobody pays for who removes nothing
 
-    if made and not salvage.is_as_saved(place, saved):
+    if not salvage.is_as_saved(place, saved):
         raise FleetError(
             f"something was written in {clean(str(place.path))} after it was saved",
             hint="end what works there, then try again",

@@ -53,7 +53,7 @@ def choose_kind(spec: Spec, workspace: Workspace | None, *, can_branch: bool) ->
     return workspace.place
 
 
-def settle_in(home: Path, task: str, spec: Spec) -> Placed:
+def settle_in(home: Path, task: str, spec: Spec, tell: Callable[[str], None] = lambda line: None) -> Placed:
     """The place of a task, made if it is not there. It is on a branch of its own, from what the directory stands on."""
     cwd = Path(spec.cwd)
     here = places.prepare(cwd)
@@ -71,7 +71,7 @@ def settle_in(home: Path, task: str, spec: Spec) -> Placed:
     branch = f"{BRANCH}{task}"
     path = places.path_for(places.root_for(home, project, asked), branch)
     is_new = not os.path.lexists(path)
-    place = places.make(kind, project, branch, here.base, path)
+    place = places.make(kind, project, branch, here.base, path, tell)
     inside = place.path / cwd.resolve().relative_to(found.top)
     if not inside.resolve().is_relative_to(place.path.resolve()):  # an earlier attempt can have put a link there
         raise FleetError(

@@ -53,7 +53,11 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     if task.status is Status.CLOSED:
         return replace(attempt, ending=Ending.CANCELLED, cause=task.reason or "closed before it began"), None
     coder = house.find_coder(attempt.coder, house.runtime)
-    placed = settle_in(house.home, attempt.task, spec)
+
+    def tell(line: str) -> None:
+        house.log.say("saved", task=attempt.task, level="warning", attempt=attempt.id, text=line)
+
+    placed = settle_in(house.home, attempt.task, spec, tell)
     place, now = placed.place, places.prepare(placed.cwd)  # an earlier attempt may have committed since it was made
     earlier = house.earlier(attempt)
     trust, find = trusted(earlier, place.kind, now.base), cache(trusted_yaml)

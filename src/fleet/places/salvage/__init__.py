@@ -2,7 +2,7 @@
 
 from fleet.places.salvage.kept import Content, Kept, all, drop, find, show
 from fleet.places.salvage.restore import restore
-from fleet.places.salvage.save import CAP, Saved, TooBig, earlier, is_as_saved, save
+from fleet.places.salvage.save import CAP, Saved, TooBig, earlier, is_as_saved, save, save_alone
 
 __all__ = [
     "CAP",
@@ -17,5 +17,6 @@ __all__ = [
     "is_as_saved",
     "restore",
     "save",
+    "save_alone",
     "show",
 ]

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fleet.core import FleetError
@@ -21,6 +21,7 @@ from fleet.places.paths import Project
 REFS = "refs/fleet/salvage/"
 STATE = 4 * 1024 * 1024  # bytes of one of git's own files that are searched for commits
 NOT_THEIRS = ("refs/fleet/", "refs/stash")  # what we keep ourselves, and what a `git stash pop` lets go
+AT_WORK = 100  # files that a git which is killed may be writing at once, and more
 HEX = re.compile(rb"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
 
 
@@ -58,9 +59,14 @@ def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = Fal
     if not place.path.is_dir():
         return Finds()
     found = repository_of(project, place)
-    finds = Finds(head=git.head(found).commit or place.base)
+    cut_off = _cut_off(project, place, found)
+    finds = Finds(head=cut_off or git.head(found).commit or place.base)
     with repository.workshop(found, project.common / "objects") as shop:
+        if cut_off:
+            shop.do("read-tree", cut_off)
         listed = shop.entries(ignored=ignored)
+        if cut_off:
+            listed = _but_gits(project, place.path, listed)
         without = _only_here(shop, finds.head, record.furnished(place.path))
         finds.entries = [one for one in listed if one.path not in without]
         finds.named = _named(found, place)
@@ -70,7 +76,7 @@ def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = Fal
             finds.parents = unreachable(shop, finds.named, [to for name, to in refs if not name.startswith(NOT_THEIRS)])
             finds.taken = frozenset(name.removeprefix(REFS) for name, _ in refs if name.startswith(REFS))
     for entry in finds.entries:
-        _gather(finds, place.path, entry)
+        _gather(finds, project, place.path, entry)
     if place.path / ".git" != found.own and (place.path / ".git").is_dir():
         finds.inside += below(place.path, place.path / ".git")  # the agent put a repository of its own in the way
     finds.inside = list(dict.fromkeys(finds.inside))
@@ -78,6 +84,36 @@ def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = Fal
     finds.empty = _empty(place.path, finds)
     _measure(finds, place.path)
     return finds
+
+
+def _cut_off(project: Project, place: Place, found: git.Repository) -> str | None:
+    """The commit that git was killed over while it put it into a place: it writes its index after the last file."""
+    said = record.read(place.path)
+    if said is None or said.made or (found.own / "index").exists():
+        return None
+    return repository.ref(project.common, f"refs/heads/{said.branch}") or said.base
+
+
+def _but_gits(project: Project, top: Path, entries: list[Entry]) -> list[Entry]:
+    """The entries of a place that git was killed over: what it did not write, or not to its end, is no change."""
+    changed = [one for one in entries if one.is_tracked and one.changed]
+    missing = {one.path for one in changed if not os.path.lexists(top / os.fsdecode(one.path))}
+    there = [one for one in changed if one.path not in missing][:AT_WORK]
+    gits = missing | {one.path for one in there if _is_begun(project, top / os.fsdecode(one.path), one)}
+    return [replace(one, changed=False) if one.path in gits else one for one in entries]
+
+
+def _is_begun(project: Project, at: Path, entry: Entry) -> bool:
+    """Whether a file has the first bytes of what it was to be, and no others."""
+    facts = at.lstat()
+    if not stat.S_ISREG(facts.st_mode) or bool(facts.st_mode & stat.S_IXUSR) != (entry.mode == "100755"):
+        return False
+    with at.open("rb") as file:
+        for piece in repository.blob(project.common, entry.blob):
+            begun = file.read(len(piece))
+            if begun != piece:
+                return piece.startswith(begun)
+        return not file.read(1)
 
 
 def _only_here(shop: repository.Workshop, head: str | None, paths: tuple[str, ...]) -> frozenset[bytes]:
@@ -96,11 +132,11 @@ def _is_staged(shop: repository.Workshop, finds: Finds) -> bool:
     return shop.ask("diff-index", "--cached", "--quiet", "--ignore-submodules=none", tree, "--").code != 0
 
 
-def _gather(finds: Finds, top: Path, entry: Entry) -> None:
+def _gather(finds: Finds, project: Project, top: Path, entry: Entry) -> None:
     """Which files have to be read: those that changed, and all of a repository that stands inside."""
     at = top / os.fsdecode(entry.path.rstrip(b"/"))
     if entry.is_repository:
-        if not is_as_given(top, entry):
+        if not is_as_given(project, top, entry):
             finds.inside += _nested(top, at)
     elif entry.changed and is_file(at):
         finds.inside.append(entry.path)
@@ -108,8 +144,11 @@ def _gather(finds: Finds, top: Path, entry: Entry) -> None:
         finds.inside += below(top, at)
 
 
-def is_as_given(top: Path, entry: Entry) -> bool:
-    """Whether a repository inside holds nothing of its own: it was never filled, or stands where it was put."""
+def is_as_given(project: Project, top: Path, entry: Entry) -> bool:
+    """Whether a repository inside holds nothing of its own: it was never filled, or stands where it was put.
+
+    That the place's commit names one of it is not enough: the main repository's copy must have that, too.
+    """
     at, commit = top / os.fsdecode(entry.path.rstrip(b"/")), entry.blob
     found = git.find(at)
     if found is None or found.top != at:
@@ -121,8 +160,17 @@ def is_as_given(top: Path, entry: Entry) -> bool:
         if any(one.changed or one.is_repository for one in entries) or _is_staged(shop, Finds(entries, head=commit)):
             return False
         named = _named(found, Place(at))
-        refs = repository.refs(found.common, "refs/remotes/")
-        return not unreachable(shop, named, [commit, *(one for _, one in refs)])
+        known = [one for _, one in repository.refs(found.common, "refs/remotes/")]
+        return not unreachable(shop, named, known + ([commit] if _is_given(project, top, found, commit) else []))
+
+
+def _is_given(project: Project, top: Path, found: git.Repository, commit: str) -> bool:
+    """Whether the main repository has its own copy of a submodule, with this commit in it."""
+    place = git.find(top)
+    if place is None or not found.own.is_relative_to(place.own):
+        return False
+    copy = project.common / found.own.relative_to(place.own)
+    return git.bare(copy) is not None and not repository.ask(copy, "cat-file", "-e", f"{commit}^{{commit}}").code
 
 
 def _nested(top: Path, at: Path) -> list[bytes]:

@@ -102,13 +102,14 @@ def _kept(ref: str, commit: str, body: str) -> Kept:
     )  # fmt: skip
 
 
-def find(project: Project, name: str) -> Kept:
-    """The salvage of that name; or of that task or branch, when there is only one."""
+def find(project: Project, name: str, prefix: str = "") -> Kept:
+    """The salvage of that name; or of that task or branch, when there is only one. The prefix may be left out."""
     known = all(project)
     for found in (
         [one for one in known if one.name == name],
         [one for one in known if one.task == name],
         [one for one in known if one.branch == name],
+        [one for one in known if one.branch == prefix + name],
     ):
         if len(found) > 1:
             names = ", ".join(clean(one.name) for one in found)

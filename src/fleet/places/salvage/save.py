@@ -66,10 +66,13 @@ def save(
     by their paths, and only as long as git does not have them anyway.
     """
     with nullcontext() if place.kind is PlaceKind.INPLACE else record.alone_if_known(place.path):
-        return _save(place, name, ignored, cap, task)
+        return save_alone(place, name, ignored=ignored, cap=cap, task=task)
 
 
-def _save(place: Place, name: str, ignored: bool, cap: int | None, task: str) -> Saved | None:
+def save_alone(
+    place: Place, name: str, *, ignored: bool = False, cap: int | None = CAP, task: str = ""
+) -> Saved | None:
+    """The same, for whoever is alone with the place already."""
     project = origin(place)
     finds = look(project, place, ignored=ignored)
     if finds.is_nothing:
