@@ -53,7 +53,8 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
     except FleetError as problem:
         said = clean(problem.message, LONGEST)
         if first is not None:
-            raise FleetError(f"what stands in its place cannot be taken any more: {said}", hint=problem.hint) from None
+            way_out = f"see to it in {clean(attempt.cwd)}, then fleet retry {attempt.task}"
+            raise FleetError(f"what stands in its place cannot be taken any more: {said}; {way_out}") from None
         return replace(attempt, untaken=said)
     base = first.base_tree if first else _still(attempt, earlier, stand) or stand.tree
     return replace(attempt, began_at=stand.head, began_tree=stand.tree, base_tree=base, stores=ground.stores)
