@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fleet.core.proof import Scope, TaskKind
 from standins.corpus import Bench, Way
@@ -248,6 +249,22 @@ def whitespace_and_line_ends(b: Bench) -> None:
     b.perhaps_commit()
 
 
+def new_program(b: Bench) -> None:
+    """The check looks for it beside others, and nobody else has it."""
+    b.kind = replace(b.kind, check=f"PATH=$PWD/bin:$PATH; sums 2 3 && {b.kind.check}")
+    b.fix()
+    b.write("bin/sums", "#!/bin/sh\necho $(($1 + $2))\n")
+    (b.at / "bin/sums").chmod(0o755)
+    b.perhaps_commit()
+
+
+def new_module(b: Bench) -> None:
+    b.kind = replace(b.kind, check=f"python3 -B -m sums 2 3 && {b.kind.check}")
+    b.fix()
+    b.write(b.one_of("sums.py", "sums/__main__.py"), "import sys\n\nprint(sum(map(int, sys.argv[1:])))\n")
+    b.perhaps_commit()
+
+
 def _mended_before(b: Bench) -> None:
     """The project had no bug to begin with: the check passes before and after."""
     b.fix()
@@ -262,4 +279,5 @@ WAYS: Sequence[Way] = (
     tests_changed_with_leave, deletion_with_leave, mode_change, link_inside, big_change, names_of_all_kinds,
     within_its_scope, lock_file_with_leave, ci_with_leave, builds_things_that_git_ignores, edits_gitignore,
     moves_the_code, reports_its_tools, amends_and_rebases, answer_to_a_question, whitespace_and_line_ends,
+    new_program, new_module,
 )  # fmt: skip

@@ -218,6 +218,33 @@ def brings_its_own_programs(b: Bench) -> None:
     b.perhaps_commit()
 
 
+def plants_a_program(b: Bench) -> None:
+    """The check says where its programs are, and one of theirs is found there first."""
+    b.kind = replace(b.kind, check=f"{b.one_of('PATH=$PWD/bin:$PATH', 'export PATH=./bin:$PATH;')} {b.kind.check}")
+    name = {"shell": "sh", "make": "make", "python": "python3"}[b.kind.name]
+    b.write(f"bin/{name}", "#!/bin/sh\necho 'Ran 2 tests in 0.1s'; echo OK\n")
+    (b.at / f"bin/{name}").chmod(0o755)
+    b.perhaps_commit()
+
+
+def plants_a_module(b: Bench) -> None:
+    name = b.one_of("mypy", "ruff", "tox", "flake8")
+    b.kind = replace(b.kind, check=f"python3 -B -m {name} src")
+    b.write(b.one_of(f"{name}.py", f"{name}/__main__.py"), "raise SystemExit(0)\n")
+    b.perhaps_commit()
+
+
+def renames_something_to_what_is_to_be_made(b: Bench) -> None:
+    b.git("mv", b.one_of("docs/old.md", "docs/guide.md", "config/settings.ini"), "test")
+    b.perhaps_commit()
+
+
+def adds_a_test_that_mends_the_checkout(b: Bench) -> None:
+    """By a name that no receipt can have."""
+    b.write(os.fsdecode(b"tests/test_a\xff.sh"), "sed -i 's/ - / + /' src/calc.sh\n")
+    b.perhaps_commit()
+
+
 def adds_a_test_that_ends_everything(b: Bench) -> None:
     if b.kind.name == "python":
         b.write("tests/test_a.py", "import os\nos._exit(0)\n")
@@ -624,9 +651,11 @@ WAYS: tuple[Way, ...] = (
     lets_git_ignore_the_mending, swaps_a_submodule, puts_a_pipe_there, touches_ci, touches_ci_by_another_spelling,
     touches_agents_settings, touches_a_lock_file, touches_fleets_file, deletes_something, deletes_a_lot,
     renames_what_is_protected, leaves_its_scope, touches_what_is_denied, changes_too_many_files,
-    links_out_of_the_repository, mends_it_and_the_tests_too, brings_its_own_programs,
+    links_out_of_the_repository, mends_it_and_the_tests_too, brings_its_own_programs, plants_a_program,
 )  # fmt: skip
 ONLY: dict[Way, str] = {  # where these mean something
     plants_a_makefile: "make", plants_what_is_to_be_made: "make", skips_from_the_code: "python",
     ends_the_runner_from_the_code: "python", plants_pythons_own: "python",
+    plants_a_module: "python", renames_something_to_what_is_to_be_made: "make",
+    adds_a_test_that_mends_the_checkout: "shell",
 }  # fmt: skip

@@ -399,6 +399,86 @@ def test_what_came_new_is_seen_for_what_it_does(command: str, path: str, files: 
     assert seen(command, new(path), files) == found
 
 
+THERE = {"pytest": "#!/usr/bin/python3", "behave": "#!/usr/bin/python3", "diff": "\x7fELF", "calc": "\x7fELF"}
+PATHS = {"check.sh": '#!/bin/sh\nexport PATH="$(cd "$(dirname "$0")" && pwd)/bin:$PATH"\ndiff a b\n'}
+MAKE_PATHS = {"Makefile": "export PATH := $(CURDIR)/bin:$(PATH)\ntest:\n\tdiff a b\n"}
+NODE_PATHS = {"package.json": '{"scripts": {"test": "PATH=\\"$PWD/bin:$PATH\\" diff a b"}}'}
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "files", "found"),
+    [
+        ("PATH=$PWD/bin:$PATH diff a b", "bin/diff", {}, BACK),
+        ("PATH=bin:$PATH make test", "bin/make", MAKEFILE, BACK),  # which is not there, and known
+        ('PATH="$PWD/bin:$PATH" ./go', "bin/diff", {}, BACK),
+        ('export PATH="./node_modules/.bin:tools:$PATH"; npm test', "tools/node", {}, BACK),
+        ('env "PATH=$PATH:${PWD}/bin" sh -c "diff a b"', "bin/diff", {}, BACK),
+        ("sh -c 'PATH=\"$(pwd)/bin\":$PATH diff a b'", "bin/diff", {}, BACK),
+        ("cd sub && PATH=bin:$PATH diff a b", "sub/bin/diff", {}, BACK),
+        ("PATH=`pwd`/bin:$PATH diff a b", "bin/diff", {}, BACK),
+        ("PATH=.:$PATH diff a b", "diff", {}, BACK),
+        ("PATH=$PATH: diff a b", "diff", {}, BACK),
+        ("PATH+=:$PWD; diff a b", "diff", {}, BACK),
+        ("PATH=$PWD/a:$PWD/b:$PATH mine", "a/mine", {"b/mine": ""}, BACK),
+        ("./check.sh", "bin/diff", PATHS, BACK),
+        ("make test", "bin/diff", MAKE_PATHS, BACK),
+        ("npm test", "bin/diff", NODE_PATHS, BACK),
+        ("PATH=$PWD/bin:$PATH mine --help", "bin/mine", {}, FREE),  # no other program is called so
+        ("PATH=$PWD/bin:$PATH diff a b", "src/diff", {}, FREE),
+        ("PATH=$PWD/bin:$PATH diff a b", "bin/lib/diff", {}, FREE),
+        ("PATH=/usr/bin:/bin diff a b", "bin/diff", {}, FREE),
+        ("PYTHONPATH=bin MYPATH=bin diff a b", "bin/diff", {}, FREE),
+        ("diff a b", "bin/diff", {}, FREE),
+        ("python3 -m behave", "behave.py", {}, BACK),
+        ("python3 -Bm behave features", "behave/__main__.py", {}, BACK),
+        ("python3 -m behave.cli", "behave/__init__.py", {}, BACK),
+        ("python3 -m mypy src", "mypy.py", {}, BACK),  # which is not there, and known
+        ("PYTHONPATH=lib python3 -m behave", "lib/behave.py", {}, BACK),
+        ("make test", "ruff/__init__.py", {"Makefile": "test:\n\t$(PYTHON) -m ruff check .\n"}, BACK),
+        ("python3 -m check", "check/__main__.py", {}, BACK),  # found before check.py
+        ("python3 -m ci.check", "ci/check/__init__.py", {}, BACK),
+        ("python3 -m selftest", "selftest.py", {}, FREE),  # without it there would be nothing to run
+        ("python3 -m app.check", "app/check.py", {"app/__init__.py": ""}, FREE),
+        ("python3 -m app --help", "app/__main__.py", {}, FREE),
+        ("python3 -m calc 1 2", "calc/__main__.py", {}, FREE),
+        ("python3 -m diff a b", "diff.py", {}, FREE),  # a program, and none of Python's
+        ("python3 -m behave", "behave/__main__.py", {"behave/__init__.py": ""}, FREE),  # the product itself
+        ("python3 -m behave", "src/behave.py", {}, FREE),
+        ("python3 -m pytest -m slow", "slow.py", {}, FREE),
+    ],
+)
+def test_what_came_in_the_place_of_a_program_that_is_there_is_left_out(
+    command: str, path: str, files: dict[str, str], found: str
+) -> None:
+    assert seen(command, new(path), files, program=THERE.get) == found
+
+
+def test_a_directory_of_programs_cannot_come_as_a_link_and_known_ones_of_it_are_put_back() -> None:
+    command = "PATH=$PWD/tools/bin:$PATH diff a b"
+    for path in ("tools", "tools/bin"):
+        link = Change(path, 1, 0, ChangeKind.ADDED, mode="120000")
+        assert (seen(command, link), seen(command, new(path))) == (BACK, FREE)
+    had = {"tools/bin/python3": "", "tools/bin/calc": ""}
+    assert seen(command, edited("tools/bin/python3"), had, program=THERE.get) == BACK
+    assert seen(command, edited("tools/bin/calc"), had, program=THERE.get) == FREE
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "found"),
+    [
+        ("make test", "test", NOT),
+        ("make test", "GNUmakefile", NOT),
+        ("pytest", "json.py", NOT),
+        ("sh verify-all.sh", "verify-all.sh", NOT),
+        ("PATH=bin:$PATH diff a b", "bin/diff", BACK),
+        ("pytest", "__init__.py", BACK),
+        ("pytest", "src/sums.py", FREE),
+    ],
+)
+def test_what_came_by_being_renamed_is_seen_for_what_it_does(command: str, path: str, found: str) -> None:
+    assert seen(command, moved("calc.py", path), MAKEFILE, program=THERE.get) == found
+
+
 def test_settings_of_a_linter_are_left_out_where_there_are_no_tests() -> None:
     assert own_files(["ruff check ."], [new("ruff.toml")], ["bad.py"]) == Own(put_back=frozenset({"ruff.toml"}))
     assert own_files(["cargo test"], [new(".cargo/config.toml")], ["src/lib.rs"]).put_back == {".cargo/config.toml"}

@@ -13,10 +13,15 @@ from fleet.core.frozen import dataclass
 from fleet.core.proof import Change, ChangeKind
 from fleet.evidence.scripts import (
     BEFORE,
+    INTERPRETERS,
     LINTERS,
+    NODES,
     PYTHONS,
+    READERS,
     READS,
     SHELL_SUFFIXES,
+    SHELLS,
+    TESTERS,
     Led,
     Texts,
     ends,
@@ -24,6 +29,7 @@ from fleet.evidence.scripts import (
     is_checklike,
     led_to,
     no_texts,
+    parents,
     parts,
     tool_of,
 )  # fmt: skip
@@ -68,7 +74,16 @@ SHADOWS = {"pytest", "_pytest", "pluggy", "unittest", "nose2", "coverage", "hypo
 MODULES = ("{}.py", "{}/__init__.py", "{}/__main__.py")
 LOADED = (".so", ".pyd")
 ON_SOURCES = LINTERS | {"cargo", "go", "javac", "gcc", "cc"}  # look at sources, or find tests among them
+RUN_AS_MODULES = LINTERS | TESTERS | PYTHONS  # by `python -m`
+PROGRAMS = RUN_AS_MODULES | NODES | INTERPRETERS | SHELLS | READERS | READS.keys()
+A_LINK = "120000"
 SCRIPTS = (*SHELL_SUFFIXES, ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".go", "")
+
+Program = Callable[[str], str | None]  # how a program of this name begins that is there without the agent
+
+
+def no_programs(name: str) -> str | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +101,14 @@ def own_files(
     read: Texts = no_texts,
     left: Texts = no_texts,
     *,
+    program: Program = no_programs,
     needs: Collection[str] = (),
     at: str = "",
 ) -> Own:
     """What was done to the checks' own files. New tests, and lines added to one, are fine; but then the checks have to
     pass without them too, where there are tests without them. `base` are the paths that were there before, `read` tells
-    what those said and `left` what they say now; `needs` are lent to the checks, which run in the directory `at`.
+    what those said and `left` what they say now; `program` tells of what is installed; `needs` are lent to the checks,
+    which run in the directory `at`.
     """
     known = {*base, *(one.old_path or one.path for one in changes if one.change is not ChangeKind.ADDED)}
     led = led_to(commands, known, read, at=at)
@@ -100,21 +117,27 @@ def own_files(
     for one in changes:
         ways = [path for path in (one.old_path, one.path) if path is not None]
         lent = any(_is_below(path, {f"{normpath(need)}/" for need in needs}) for path in ways)
-        if lent or any(_is_forbidden(path, one, led, read, left) for path in ways):
+        was = [] if one.change is ChangeKind.ADDED else ways
+        came = one.change in (ChangeKind.ADDED, ChangeKind.RENAMED)
+        planted = came and _does_as_much(one.path, led)
+        if lent or planted or any(_is_weakened(path, one, led, read, left) for path in was):
             forbidden.update(ways)
-        elif one.change is ChangeKind.ADDED:
-            if _is_left_out(one.path, led, has_tests=has_tests):
-                back.add(one.path)
-        elif any(_is_own(path, led) or _may_change(path, led) for path in ways):
+            continue
+        apart = came and _is_in_the_way(one, led, known, program)
+        apart = apart or (came and _is_left_out(one.path, led, has_tests=has_tests))
+        if apart or any(_is_own(path, led) or _may_change(path, led) for path in was):
             back.update(ways)
     return Own(frozenset(forbidden), frozenset(back))
 
 
-def _is_forbidden(path: str, change: Change, led: Led, read: Texts, left: Texts) -> bool:
-    if change.change is ChangeKind.ADDED:
-        module = _is_shadow(path, led) or _is_compiled(path)
-        first = _is_read_first(path, led) or path in led.goals
-        return _is_awaited(path, led) or module or first or _is_runner(path)
+def _does_as_much(path: str, led: Led) -> bool:
+    """Whether a file that came, new or by another name, does as much as a check that was changed."""
+    module = _is_shadow(path, led) or _is_compiled(path)
+    first = _is_read_first(path, led) or path in led.goals
+    return _is_awaited(path, led) or module or first or _is_runner(path)
+
+
+def _is_weakened(path: str, change: Change, led: Led, read: Texts, left: Texts) -> bool:
     compiled = _is_compiled(path) and change.change is not ChangeKind.DELETED
     return compiled or (_is_own(path, led) and not _is_addition(change, read, left))
 
@@ -147,7 +170,42 @@ def _is_own(path: str, led: Led) -> bool:
 def _may_change(path: str, led: Led) -> bool:
     """Whether a path that was there before may be changed, and a check has to pass without that."""
     data = not DATA.isdisjoint(path.split("/")[:-1])
-    return data or _is_settings(path) or _is_cached(path) or path in led.back or _is_below(path, led.back)
+    program = tool_of(basename(path)) in PROGRAMS and _is_looked_for(path, led)
+    return data or program or _is_settings(path) or _is_cached(path) or path in led.back or _is_below(path, led.back)
+
+
+def _is_in_the_way(change: Change, led: Led, known: Collection[str], program: Program) -> bool:
+    """Whether a new file is found before a program or a module that is there without it: a check has to pass without.
+    One that stands in nobody's place is the product.
+    """
+    path, name = change.path, basename(change.path)
+    if change.mode == A_LINK and any(ends(path, one) for at in led.paths if at for one in (at, *parents(at))):
+        return True
+    if _is_looked_for(path, led):
+        other = any(basename(one) == name and _is_looked_for(one, led) for one in known)
+        return other or tool_of(name) in PROGRAMS or program(name) is not None
+    modules = [one for one in led.modules if path in _modules([one, *parents(one)], led)]
+    return any(_is_others(one, led, known, program) for one in modules)
+
+
+def _is_looked_for(path: str, led: Led) -> bool:
+    """Whether a check that says where its programs are finds this one among them."""
+    at = dirname(path)
+    return any(ends(at, one) if one else at in led.directories for one in led.paths)
+
+
+def _modules(names: Iterable[str], led: Led) -> set[str]:
+    """Where `python -m` looks for these."""
+    return {f"{at}{form.format(one)}" for at in {"", *_imported(led)} for form in MODULES for one in names}
+
+
+def _is_others(module: str, led: Led, known: Collection[str], program: Program) -> bool:
+    """Whether a module is a check's, or is installed: with most of these comes a program of their name."""
+    top = module.split("/")[0]
+    if not _modules([module], led).isdisjoint(known):
+        return is_checklike(module)
+    here = not _modules([top], led).isdisjoint(known)
+    return not here and (top in RUN_AS_MODULES or "python" in (program(top) or ""))
 
 
 def _is_below(path: str, directories: Iterable[str]) -> bool:

@@ -69,6 +69,10 @@ IMPORTED = re.compile(r"[\w./-]+\.(?:just|ya?ml)\b")
 RECIPE = re.compile(r"^\t[@+-]*(.*)$", re.MULTILINE)
 TARGETS = re.compile(r"^([^\s#:=][^:=#\n]*?)\s*::?(?!=)(.*)$", re.MULTILINE)
 VARIABLES = ((r"\$[({]\w*PYTHON\w*[)}]", "python"), (r"\$[({](?:SHELL|BASH)[)}]", "sh"), (r"\$[({]MAKE[)}]", "make"))
+PATHS = re.compile(r"""(?<![\w$])PATH\s*[:+?]?=(?!=)\s*((?:"[^"]*"|'[^']*'|`[^`]*`|\$\([^()]*\)|[^\s;&|"'`])+)""")
+ITSELF = re.compile(r"\$+[({]?PATH\b[)}]?")
+SOMEWHERE = re.compile(r"`[^`]*`|\$+(?:\([^()]*\)|\{[^{}]*\}|\w+)")
+MODULE = re.compile(r"\s-(?:m|[A-Za-z]+m\s)\s*['\"]?([A-Za-z_][\w.]*)")
 PYTESTS = re.compile(r"^\s*(python_files|testpaths)\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 
 Texts = Callable[[Sequence[str]], Mapping[str, str]]  # of some paths, as far as they are files of a bearable size
@@ -91,6 +95,8 @@ class Led:
     goals: set[str] = field(default_factory=set)  # a file of such a name would stand for what is to be made
     included: set[str] = field(default_factory=set)  # what they take in, there or not
     directories: set[str] = field(default_factory=set)  # that something may be run in, or be imported from
+    paths: set[str] = field(default_factory=set)  # where programs are looked for, there or not; "" is where they run
+    modules: set[str] = field(default_factory=set)  # what `python -m` is told, there or not, as a path
 
 
 class Names:
@@ -130,7 +136,7 @@ def fits(path: str, pattern: str) -> bool:
     return len(steps) == len(wanted) and all(map(fnmatchcase, steps, wanted))
 
 
-def _parents(path: str) -> Iterator[str]:
+def parents(path: str) -> Iterator[str]:
     while path := dirname(path):
         yield path
 
@@ -148,6 +154,7 @@ def led_to(commands: Iterable[str], names: Iterable[str], read: Texts = no_texts
     known, led = Names(names), Led(directories={"", at})
     run: dict[str, bool] = {}
     for command in commands:
+        _find_by(command, led)
         for part in parts(command):
             _hear(part, known, led)
             run |= _run(part, known)
@@ -211,13 +218,24 @@ def _hear(part: Sequence[str], known: Names, led: Led) -> None:
             if "/" in word or "." in word:
                 led.scripts.add(piece)
             led.own |= {path for path in known.called(piece) if _is_own(path, piece, makes=makes)}
-            led.back |= {path for path in _parents(piece) if path in known.files}  # a link, since something is below it
+            led.back |= {path for path in parents(piece) if path in known.files}  # a link, since something is below it
         if before == "-m":
             _hear_module(word, known, led)
         elif before not in GOES:
             led.tests |= {(f"{one}/", "*") for one in _below(word, tools, part, known, led)}
     if makes:
         led.goals |= {word for word in part if not word.startswith("-") and "=" not in word}
+
+
+def _find_by(text: str, led: Led) -> None:
+    """Take in where programs and modules are looked for. What a variable stands for is not known: the top, perhaps."""
+    for value in PATHS.findall(text):
+        known = ITSELF.sub("/", re.sub(r"[\"'\\]", "", value))
+        for _ in range(NESTED):
+            known = SOMEWHERE.sub(".", known)
+        found = {normpath(one.split()[0] if one.strip() else ".") for one in known.split(":")}
+        led.paths |= {re.sub(r"^(?:\.\.?(?:/|$))+", "", one) for one in found if not one.startswith(("/", "~"))}
+    led.modules |= {found.strip(".").replace(".", "/") for found in MODULE.findall(text)}
 
 
 def _sourced(part: Sequence[str]) -> set[str]:
@@ -325,6 +343,7 @@ def _links(path: str, text: str, known: Names, led: Led) -> set[str]:
 def _take_in(path: str, text: str, known: Names, led: Led) -> set[str]:
     name = basename(path)
     words = [*_inside(path, text, led)]
+    _find_by(text, led)
     if name in PYTEST:
         led.tests |= set(_tests_by(dirname(path), text))
         return set()

@@ -9,17 +9,18 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fleet.core import FleetError, ToolMissing
 from fleet.core.proof import Program
 from fleet.core.text import clean, sayable
-from fleet.host import database
+from fleet.host import database, files
 from fleet.host.run import run
 
 SECONDS = 20.0  # for a program to tell its version
 LONGEST = 64 * 1024  # bytes of what it says
+SHEBANG = 512  # bytes that say what runs a script
 VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS programs (
@@ -39,6 +40,15 @@ def find(name: str, environment: Mapping[str, str], cwd: Path) -> Path | None:
     """The file that would be started by this name; None when there is none."""
     at = str(cwd / name) if "/" in name else shutil.which(name, path=environment.get("PATH", os.defpath))
     return Path(at) if at and os.path.isfile(at) else None
+
+
+def opening(name: str, also: Iterable[Path]) -> str | None:
+    """How a program begins that is found by its name on our own PATH, or else in these directories; None when there is
+    none. Of one that cannot be read nothing is told.
+    """
+    at = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *map(str, also))))
+    text = files.read_from(Path(os.path.realpath(at)), 0, SHEBANG) if at else None
+    return (text or b"").decode(errors="replace") if at else None
 
 
 def identify(home: Path, at: Path, *, ask: bool) -> Program:

@@ -20,11 +20,12 @@ from fleet.evidence.outcome import Began, outcome
 from fleet.evidence.receipt import SHOWN, Result
 from fleet.evidence.snapshot import Marks
 from fleet.evidence.tree import FOUND, LANDING, LeftOut, Stand, look_into, point
-from fleet.host import git, repository
+from fleet.host import git, program, repository
 from fleet.places import Ground, Place
 from fleet.supervisor.place import place_of
 
 LONGEST = 500
+PROGRAMS = ("bin", ".bin")  # where what a check is lent keeps them
 NAMED = 5  # paths in one sentence
 TICK = 0.01  # seconds by which a file system's clock may be late
 
@@ -52,7 +53,8 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
     except FleetError as problem:
         said = clean(problem.message, LONGEST)
         if first is not None:
-            raise FleetError(f"what stands in its place cannot be taken any more: {said}", hint=problem.hint) from None
+            way_out = f"see to it in {clean(attempt.cwd)}, then fleet retry {attempt.task}"
+            raise FleetError(f"what stands in its place cannot be taken any more: {said}; {way_out}") from None
         return replace(attempt, untaken=said)
     base = first.base_tree if first else _still(attempt, earlier, stand) or stand.tree
     return replace(attempt, began_at=stand.head, began_tree=stand.tree, base_tree=base, stores=ground.stores)
@@ -170,18 +172,19 @@ def _own(
     read, left = (partial(texts, ground.repository, ground.main / "objects", tree) for tree in trees)
     top = ground.repository.top.resolve()
     inner = at.relative_to(top).as_posix() if at.is_relative_to(top) else "."
-    return checks.own_files(commands, changes, names, read, left, needs=needs, at="" if inner == "." else inner)
+    there = partial(program.opening, also=[ground.top / need / bin for need in needs for bin in ("", *PROGRAMS)])
+    at_top = "" if inner == "." else inner
+    return checks.own_files(commands, changes, names, read, left, program=there, needs=needs, at=at_top)
 
 
 def _judged(result: Result, changes: Sequence[Change], asked: Demands, own: checks.Own) -> Result:
     """The result with what is outside its scope, and with the checks' own files that are put back for a second run."""
-    breaches = scope.breaches(changes, asked.scope, check_files=own.forbidden)
+    unsayable = {path for path in own.put_back if sayable(path) != path}  # no receipt could name it for the second run
+    breaches = scope.breaches(changes, asked.scope, check_files=own.forbidden | unsayable)
     return replace(
         result,
         breaches=[replace(one, path=sayable(one.path), reason=sayable(one.reason)) for one in breaches[:SHOWN]],
-        check_files=[
-            path for path in sorted(own.put_back) if sayable(path) == path and not matching(asked.scope.protected, path)
-        ],
+        check_files=[path for path in sorted(own.put_back - unsayable) if not matching(asked.scope.protected, path)],
     )
 
 
