@@ -24,8 +24,10 @@ else:
 
 
 def _frozen(cls: type) -> type:
-    cls.__doc__ = cls.__doc__ or cls.__name__  # or the standard one makes up a signature
+    said = cls.__doc__
+    cls.__doc__ = said or cls.__name__  # else the standard one works out a signature for it
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+    made.__doc__ = said
     for method in (_repr, _eq, _hash, _setattr, _delattr, _getstate, _setstate):
         name = f"_{method.__name__}__"
         if name not in cls.__dict__:

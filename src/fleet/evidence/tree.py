@@ -41,6 +41,7 @@ class Stand:
     tree: str
     committed: str | None  # the tree of that commit
     left_out: tuple[LeftOut, ...] = ()  # files that differ from the tree, and which only a filter could put into it
+    inside: tuple[Entry, ...] = ()  # repositories
 
     @property
     def is_committed(self) -> bool:
@@ -131,7 +132,8 @@ class Trees:
         self._must_be_small(changed)
         self._shop.take_in(changed, ways.by_path)
         tree = self._shop.do("write-tree", tree=True).decode().strip()
-        return Stand(head, tree, self.tree_of(head) if head is not None else None, left_out)
+        inside = tuple(one for one in changed if one.is_repository)
+        return Stand(head, tree, self.tree_of(head) if head is not None else None, left_out, inside)
 
     def tree_of(self, commit: str) -> str | None:
         """The tree of a commit; None when it is not there."""

@@ -35,19 +35,11 @@ def difference(place: Place, *, stat: bool = False) -> Difference:
         changed = shop.changed()
         shop.take_in(changed, {})
         text, files = _shown(shop, stat, "--cached", place.base, tree=True)
-    return Difference(text, files, _inside(place, changed))
+    return Difference(text, files, repositories(place, changed))
 
 
-def repositories(place: Place) -> tuple[str, ...]:
-    """The repositories inside a place that hold what it cannot have."""
-    found = git.find(place.path)
-    if found is None:
-        return ()
-    with repository.workshop(found) as shop:
-        return _inside(place, shop.changed())
-
-
-def _inside(place: Place, changed: Sequence[Entry]) -> tuple[str, ...]:
+def repositories(place: Place, changed: Sequence[Entry]) -> tuple[str, ...]:
+    """Of what differs in a place, the repositories inside that hold what it cannot have."""
     from fleet.places.salvage.find import is_as_given  # all of salvage, which few who have to do with places need
 
     inside = [one for one in changed if one.is_repository]

@@ -129,7 +129,7 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
         left_out = [one for one in stand.left_out if one.at >= (attempt.started or attempt.created) - TICK]
         result = replace(result, left_out=[sayable(one.path) for one in left_out[:SHOWN]])
         if stand.tree == began.base and stand.head in (began.head, None):
-            return replace(result, problem=filtered(left_out) if left_out else _elsewhere(place))
+            return replace(result, problem=filtered(left_out) if left_out else _elsewhere(place, stand))
         asked, names = demands_of(attempt), trees.names(began.base)
         if not asked.checks or attempt.interactive:  # else it is looked at again in the checkout that they run in
             trees.names(stand.tree)
@@ -151,9 +151,9 @@ def filtered(left_out: Sequence[LeftOut]) -> str:
     return clean(sayable(f"{which}; the agent has to commit them itself"), LONGEST)
 
 
-def _elsewhere(place: Place) -> str | None:
+def _elsewhere(place: Place, stand: Stand) -> str | None:
     """Why nothing lands of work inside a repository of its own; in a directory of the user's it may be anybody's."""
-    inside = places.repositories(place) if place.kind is not PlaceKind.INPLACE else ()
+    inside = places.repositories(place, stand.inside) if place.kind is not PlaceKind.INPLACE else ()
     if not inside:
         return None
     more = f" and {len(inside) - NAMED} more" if len(inside) > NAMED else ""
