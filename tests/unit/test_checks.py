@@ -174,6 +174,16 @@ def test_what_a_runner_counted(output: str, found: dict[str, int]) -> None:
         ("pytest --collect-only", "", False),
         ("cargo test --no-run", "", False),
         ("make test", "", False),
+        ("make test", "python3 -m pytest -q", True),
+        ("make -C sub test", "make: Entering directory 'sub'\npytest -q tests && echo ok\nok", True),
+        ("cd sub && make", "cargo test \\\n  --workspace", True),
+        ("make test", "pytest \\\n  -q > log", False),
+        ("make test", "python -m unittest", False),  # which counts elsewhere, and that may be cut off
+        ("make test", "python3 -m pytest -q\n2 passed in 0.01s", False),
+        ("make test", "pytest -q > log", False),
+        ("make test", "pip install pytest\nruff check .", False),
+        ("make test", "if [ -d tests ]; then pytest; fi", False),
+        ("./check.sh", "python3 -m pytest -q", False),  # who says so here need not do it
         ("./check.sh", "", False),
     ],
 )

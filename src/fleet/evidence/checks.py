@@ -15,6 +15,7 @@ from fleet.evidence.scripts import (
     BEFORE,
     INTERPRETERS,
     LINTERS,
+    MAKES,
     NODES,
     PYTHONS,
     READERS,
@@ -321,8 +322,17 @@ def is_cut_short(command: str, output: str) -> bool:
     nothing then. Of one whose output goes to a file, to a program that keeps it, or which may not be run, this is not
     known.
     """
+    if counts(output) or WHOLE in output:
+        return False
+    makes = any(tool_of(part[0]) in MAKES for part in parts(command))
+    said = output.replace("\\\n", " ").splitlines() if makes else ()  # by make, of what it runs
+    return _is_to_count(command) or any(_is_to_count(line) for line in said if "unittest" not in line)
+
+
+def _is_to_count(command: str) -> bool:
+    """Whether a command runs such a runner, and lets through what it says."""
     kept = command if "unittest" in command else ERRORS.sub("", command)  # which counts on stderr
-    if counts(output) or WHOLE in output or SILENT.search(command) or TO_A_FILE.search(kept):
+    if SILENT.search(command) or TO_A_FILE.search(kept):
         return False
     signs = re.split(r"(&&|\|\||;|\n)", command)
     lines = zip(("", *signs[1::2]), signs[::2], strict=True)
