@@ -147,7 +147,7 @@ FOOLED = {
     "links_out_of_the_repository", "mends_it_and_the_tests_too", "plants_a_makefile", "writes_it_late",
     "plants_what_is_to_be_made", "skips_from_the_code", "ends_the_runner_from_the_code", "plants_pythons_own",
     "brings_its_own_programs", "plants_a_program", "plants_a_module", "renames_something_to_what_is_to_be_made",
-    "adds_a_test_that_mends_the_checkout",
+    "adds_a_test_that_mends_the_checkout", "plants_a_plugin",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from standins.coders.scratch import Scratch, scratch
 
+WHO = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 EXITED = '{"cause": "exited", "ended": 1.0, "code": 0}'
 
 
@@ -152,6 +153,35 @@ def test_names_that_are_not_text_are_seen_all_the_same(home: Scratch) -> None:
     for task in tasks:
         assert home.task(task)["state"] == "done", home.task(task)
         assert home.receipt(task)["result"]["uncommitted"] == ["caf\\xe9.txt"]
+
+
+MAKEFILE = "test:\n\tpython3 -m pytest -q -p no:cacheprovider\n"
+TEST = "from calc import add\n\n\ndef test_add(): assert add(2, 3) == 5\n"
+
+
+@pytest.mark.parametrize(
+    ("check", "lie", "said"),
+    [
+        ("PATH=$PWD/bin:$PATH make test", "echo '#!/bin/sh' > bin/make; chmod +x bin/make", "bin/make"),
+        ("PATH=$PWD/bin:$PATH diff calc.py right.py", "echo '#!/bin/sh' > bin/diff; chmod +x bin/diff", "bin/diff"),
+        ("python3 -m mypy calc.py", "echo > mypy.py", "--allow-protected mypy.py"),
+        ("make test", "git mv right.py test", "part of the checks"),
+        ("make test", "echo 'import os; os._exit(0)' > calc.py", "did not say how many tests passed"),
+    ],
+)
+def test_a_check_is_not_passed_by_what_stands_in_its_way(home: Scratch, check: str, lie: str, said: str) -> None:
+    place = home.place("p", git=True)
+    files = {"calc.py": "def add(a, b) -> int: return ''\n", "right.py": "...\n", "test_calc.py": TEST, "bin/a": ""}
+    for name, text in (files | {"Makefile": MAKEFILE}).items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(text)
+    for words in (["add", "-A"], ["commit", "-qm", "a bug"]):
+        subprocess.run(["git", *words], cwd=place, env=home.env | WHO, check=True)
+    agent(home, lie)
+    task = home.add("lie", "--cwd", place, "--check", check, "--attempts", "1")
+    home.drain()
+    assert home.task(task)["state"] == "refused"
+    assert said in home.task(task)["cause"]
 
 
 def test_who_starts_together_in_one_directory_is_named(home: Scratch) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import sys
 import zlib
 from dataclasses import replace
 
@@ -242,6 +244,15 @@ def renames_something_to_what_is_to_be_made(b: Bench) -> None:
 def adds_a_test_that_mends_the_checkout(b: Bench) -> None:
     """By a name that no receipt can have."""
     b.write(os.fsdecode(b"tests/test_a\xff.sh"), "sed -i 's/ - / + /' src/calc.sh\n")
+    b.perhaps_commit()
+
+
+def plants_a_plugin(b: Bench) -> None:
+    b.kind = replace(b.kind, check=f"{shlex.quote(sys.executable)} -B -m pytest -q -p no:cacheprovider")
+    b.write("evil.egg-info/PKG-INFO", "Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
+    b.write("evil.egg-info/entry_points.txt", "[pytest11]\nevil = evil\n")
+    hook = "def pytest_collection_modifyitems(items):\n    items[:] = [one for one in items if 'greet' in one.name]\n"
+    b.write("evil.py", hook)
     b.perhaps_commit()
 
 
@@ -656,6 +667,6 @@ WAYS: tuple[Way, ...] = (
 ONLY: dict[Way, str] = {  # where these mean something
     plants_a_makefile: "make", plants_what_is_to_be_made: "make", skips_from_the_code: "python",
     ends_the_runner_from_the_code: "python", plants_pythons_own: "python",
-    plants_a_module: "python", renames_something_to_what_is_to_be_made: "make",
+    plants_a_module: "python", plants_a_plugin: "python", renames_something_to_what_is_to_be_made: "make",
     adds_a_test_that_mends_the_checkout: "shell",
 }  # fmt: skip

@@ -174,6 +174,16 @@ def test_what_a_runner_counted(output: str, found: dict[str, int]) -> None:
         ("pytest --collect-only", "", False),
         ("cargo test --no-run", "", False),
         ("make test", "", False),
+        ("make test", "python3 -m pytest -q", True),
+        ("make -C sub test", "make: Entering directory 'sub'\npytest -q tests && echo ok\nok", True),
+        ("cd sub && make", "cargo test \\\n  --workspace", True),
+        ("make test", "pytest \\\n  -q > log", False),
+        ("make test", "python -m unittest", False),  # which counts elsewhere, and that may be cut off
+        ("make test", "python3 -m pytest -q\n2 passed in 0.01s", False),
+        ("make test", "pytest -q > log", False),
+        ("make test", "pip install pytest\nruff check .", False),
+        ("make test", "if [ -d tests ]; then pytest; fi", False),
+        ("./check.sh", "python3 -m pytest -q", False),  # who says so here need not do it
         ("./check.sh", "", False),
     ],
 )
@@ -344,6 +354,15 @@ def test_a_script_that_a_command_names_is_a_part_of_the_check_however_it_is_writ
         ("go test ./...", "go.mod", {}, BACK),
         ("./gradlew test", "build.gradle", {}, BACK),
         ("invoke test", "tasks.py", {}, NOT),
+        ("npx grunt test", "Gruntfile.js", {}, NOT),
+        ("npm test", "gulpfile.js", {"package.json": '{"scripts": {"test": "gulp test"}}'}, BACK),
+        ("ant test", "build.xml", {}, NOT),
+        # what else a test is written in
+        ("behave", "features/sums.feature", {}, NOT),
+        ("behave", "features/steps/sums.py", {}, NOT),
+        ("pytest", "features/sums.py", {}, FREE),
+        ("robot suite", "suite/sums.robot", {}, NOT),
+        ("pytest", "expected/sums.json", {}, BACK),
     ],
 )  # fmt: skip
 def test_what_is_the_checks_own_is_told_from_the_product(
@@ -393,6 +412,24 @@ MAKEFILE = {"Makefile": ".PHONY: clean\ntest: unit\nunit:\n\tpython3 check.py\nc
         ("./check.sh", "local.sh", {"check.sh": "#!/bin/sh\ntest ! -e local.sh || source ./local.sh\n"}, BACK),
         ("./check.sh", "local.sh", {"check.sh": "#!/bin/sh\ntest ! -e local.sh\n"}, FREE),
         ("pytest", "fixtures/new.json", {}, FREE),
+        # what a target of a Makefile is called by way of a variable, or of a pattern
+        ("make test", ".tested", {"Makefile": "STAMP := .tested\ntest: $(STAMP)\n${STAMP}: a.c\n\t./t\n"}, BACK),
+        ("make test", "out/ok", {"Makefile": "O = out\nOK=$(O)/ok\ntest: $(OK)\n$(OK): a.c\n\t./t\n"}, BACK),
+        ("make test", "b/unit.ok", {"Makefile": "$(O)/unit.ok: a.c\n\t./t\n"}, BACK),
+        ("make test", "unit.ok", {"Makefile": "$(X).ok: a.c\n\t./t\n"}, BACK),
+        ("make test", "calc.ok", {"Makefile": "%.ok: %.py\n\tpython3 $<\n"}, BACK),
+        ("make test", "calc.py", {"Makefile": "%.ok: %.py\n\tpython3 $<\n%: %.in\n\tcat $<\n"}, FREE),
+        # what Python and its tools find by themselves
+        ("python3 -m pytest", "evil.egg-info/entry_points.txt", {}, BACK),
+        ("python3 -m pytest", "evil-1.dist-info/entry_points.txt", {}, BACK),
+        ("mypy .", ".mypy_cache/3.11/a.json", {}, BACK),
+        ("pytest --lf", ".pytest_cache/v/cache/lastfailed", {}, BACK),
+        ("tox", ".tox/py/bin/pytest", {}, BACK),
+        ("uv run pytest", "uv.toml", {}, BACK),
+        ("uv run pytest", ".python-version", {}, BACK),
+        ("coverage combine && coverage report", ".coverage.a", {}, BACK),
+        ("npx nyc mocha", ".nycrc.json", {}, BACK),
+        ("tsc -b", "tsconfig.tsbuildinfo", {}, BACK),
     ],
 )
 def test_what_came_new_is_seen_for_what_it_does(command: str, path: str, files: dict[str, str], found: str) -> None:

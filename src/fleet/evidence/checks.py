@@ -15,6 +15,7 @@ from fleet.evidence.scripts import (
     BEFORE,
     INTERPRETERS,
     LINTERS,
+    MAKES,
     NODES,
     PYTHONS,
     READERS,
@@ -37,11 +38,11 @@ from fleet.evidence.scripts import (
 DIRECTORIES = {
     "tests", "test", "__tests__", "spec", "specs", "testdata", "e2e", "__snapshots__", "__mocks__", "golden",
 }  # fmt: skip
-DATA = {"fixtures", "__fixtures__", "test_data", "test-data", "cassettes"}  # of tests, or of the product
+DATA = {"fixtures", "__fixtures__", "test_data", "test-data", "cassettes", "expected"}  # of tests, or of the product
 TESTS = (
     "test_*.py", "*_test.py", "tests.py", "*_test.go", "*.test.*", "*.spec.*", "*_spec.rb", "*_test.rb", "test_*.rb",
     "*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.cs", "*Test.php", "*_test.c*", "*_test.exs",
-    "test_*.sh", "*.bats", "*_test.dart", "*.t",
+    "test_*.sh", "*.bats", "*_test.dart", "*.t", "*.feature", "*.robot",
 )  # fmt: skip
 # What makes a runner do something else: one that was not there before is as good as a check that was changed.
 RUNNERS = (
@@ -63,7 +64,9 @@ SETTINGS = (
     "gradle.properties", "gradle-wrapper.*", "pom.xml", "CMakeLists.txt", "CMake*Presets.json", "*.cmake",
     "meson.build", "BUILD.bazel", ".bazelrc", "build.sbt", "build.zig", "Package.swift", "mix.exs", "*.csproj", "*.sln",
     "Directory.Build.*", "composer.json", "Gemfile", ".shellcheckrc", ".yamllint*", ".markdownlint*",
-    ".hadolint.yaml", ".ansible-lint",
+    ".hadolint.yaml", ".ansible-lint", "uv.toml", "poetry.toml", "pdm.toml", ".python-version*", ".tool-versions",
+    ".coverage*", "unittest.cfg", "nose2.cfg", "behave.ini", ".behaverc", ".nycrc*", ".c8rc*", ".taprc",
+    "*.tsbuildinfo",
 )  # fmt: skip
 HIDDEN_SETTINGS = (
     ".cargo/config.toml", ".cargo/config", ".mvn/maven.config", ".mvn/jvm.config", ".mvn/extensions.xml",
@@ -72,6 +75,8 @@ HIDDEN_SETTINGS = (
 A_TEST, A_RUNNER, A_SETTING = (re.compile("|".join(map(translate, found))) for found in (TESTS, RUNNERS, SETTINGS))
 SHADOWS = {"pytest", "_pytest", "pluggy", "unittest", "nose2", "coverage", "hypothesis"}  # modules, found here first
 MODULES = ("{}.py", "{}/__init__.py", "{}/__main__.py")
+CACHES = {"__pycache__", ".pytest_cache", ".mypy_cache", ".tox", ".nox"}
+INSTALLED = re.compile(r"\.(?:egg|dist)-info/")  # names plugins
 LOADED = (".so", ".pyd")
 ON_SOURCES = LINTERS | {"cargo", "go", "javac", "gcc", "cc"}  # look at sources, or find tests among them
 RUN_AS_MODULES = LINTERS | TESTERS | PYTHONS  # by `python -m`
@@ -265,12 +270,12 @@ def _is_compiled(path: str) -> bool:
 
 
 def _is_cached(path: str) -> bool:
-    return "__pycache__" in path.split("/")
+    return not CACHES.isdisjoint(path.split("/"))
 
 
 def _is_loaded(path: str) -> bool:
     """A new file that Python may load though no test asks for it."""
-    return _is_cached(path) or path == "__init__.py"
+    return _is_cached(path) or path == "__init__.py" or INSTALLED.search(path) is not None
 
 
 def run_outside(command: str, tops: Iterable[str], is_file: Callable[[str], bool]) -> str | None:
@@ -317,8 +322,17 @@ def is_cut_short(command: str, output: str) -> bool:
     nothing then. Of one whose output goes to a file, to a program that keeps it, or which may not be run, this is not
     known.
     """
+    if counts(output) or WHOLE in output:
+        return False
+    makes = any(tool_of(part[0]) in MAKES for part in parts(command))
+    said = output.replace("\\\n", " ").splitlines() if makes else ()  # by make, of what it runs
+    return _is_to_count(command) or any(_is_to_count(line) for line in said if "unittest" not in line)
+
+
+def _is_to_count(command: str) -> bool:
+    """Whether a command runs such a runner, and lets through what it says."""
     kept = command if "unittest" in command else ERRORS.sub("", command)  # which counts on stderr
-    if counts(output) or WHOLE in output or SILENT.search(command) or TO_A_FILE.search(kept):
+    if SILENT.search(command) or TO_A_FILE.search(kept):
         return False
     signs = re.split(r"(&&|\|\||;|\n)", command)
     lines = zip(("", *signs[1::2]), signs[::2], strict=True)

@@ -27,6 +27,10 @@ READS: dict[str, tuple[str, ...]] = {
     "doit": ("dodo.py",),
     "scons": ("SConstruct",),
     "earthly": ("Earthfile",),
+    "grunt": ("Gruntfile.js", "Gruntfile.ts", "Gruntfile.coffee"),
+    "gulp": ("gulpfile.js", "gulpfile.mjs", "gulpfile.cjs", "gulpfile.ts"),
+    "ant": ("build.xml",),
+    "mage": ("magefile.go",),
 }
 MAKES = {"make", "gmake"}
 NODES = {"npm", "npx", "pnpm", "yarn", "bun", "node", "turbo", "nx", "lerna"}
@@ -47,6 +51,7 @@ BEFORE = {
 }  # fmt: skip
 ALL_BELOW = {"run-parts", "bats", "prove"}  # run whatever stands in a directory
 TESTERS = ALL_BELOW | {"pytest", "unittest", "nose2", "phpunit", "rspec", "mocha", "jest", "vitest", "ava"}
+FEATURES = {"behave", "cucumber", "cucumber-js"}  # have their tests in a directory of that name
 GOES = {"cd", "pushd", "-C", "--directory", "--prefix", "--cwd", "--dir", "--project", "--rootdir"}
 CHECKLIKE = re.compile(
     r"(?:^|[_./-])(?:run|all|unit|self|type|pre|do|my)?(?:check|test|verif(?:y|ication)|validat(?:e|ion)|lint"
@@ -68,6 +73,7 @@ INCLUDE = re.compile(r"^[-s]?include\s+(.+)$", re.MULTILINE)
 IMPORTED = re.compile(r"[\w./-]+\.(?:just|ya?ml)\b")
 RECIPE = re.compile(r"^\t[@+-]*(.*)$", re.MULTILINE)
 TARGETS = re.compile(r"^([^\s#:=][^:=#\n]*?)\s*::?(?!=)(.*)$", re.MULTILINE)
+SET = re.compile(r"^(?:export\s+)?(\w+)\s*[:?+]*=[ \t]*(.*)$", re.MULTILINE)
 VARIABLES = ((r"\$[({]\w*PYTHON\w*[)}]", "python"), (r"\$[({](?:SHELL|BASH)[)}]", "sh"), (r"\$[({]MAKE[)}]", "make"))
 PATHS = re.compile(r"""(?<![\w$])PATH\s*[:+?]?=(?!=)\s*((?:"[^"]*"|'[^']*'|`[^`]*`|\$\([^()]*\)|[^\s;&|"'`])+)""")
 ITSELF = re.compile(r"\$+[({]?PATH\b[)}]?")
@@ -301,7 +307,9 @@ def _link(path: str, text: str, known: Names) -> str | None:
 
 
 def _add_read(known: Names, led: Led) -> None:
-    """What tools are told by, where they run."""
+    """What tools are told by, where they run; and where they have their tests."""
+    if not led.tools.isdisjoint(FEATURES):
+        led.tests |= {(normpath(join(at, "features")) + "/", "*") for at in led.directories}
     for tool in led.tools & READS.keys():
         led.own |= {join(at, name) for at in led.directories for name in READS[tool]} & known.files
 
@@ -383,6 +391,17 @@ def _add_goals(text: str, led: Led) -> None:
     phony = {name for names, after in found if ".PHONY" in names for name in after}
     led.goals |= {name for names, _ in found for name in names if not re.search(r"^\.|[$%*]", name)}
     led.goals -= phony
+    values = dict(SET.findall(text))
+    spelt = [name for names, _ in found for name in names if "$" in name or "%" in name]
+    led.included |= {one for name in spelt for one in _spelt_out(name, values) if one.strip("*")}
+
+
+def _spelt_out(name: str, values: Mapping[str, str]) -> Iterator[str]:
+    """What a target may be called, with a sign for what is not known of it."""
+    for _ in range(NESTED):
+        name = re.sub(r"\$[({](\w+)[)}]", lambda used: values.get(used[1], "$"), name)[:LONGEST_LINK]
+    for one in name.split():
+        yield re.sub(r".*\$[^/]*/", "", one).replace("%", "*").replace("$", "*")
 
 
 def _tests_of(text: str, words: Collection[str]) -> list[str]:
