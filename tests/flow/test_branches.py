@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.host.tmux import sockets
 from standins.coders.scratch import Ran, alive, until
 from standins.yard import Yard
 from standins.yard import yard as opened
@@ -294,6 +295,25 @@ def test_what_was_not_committed_is_saved_and_everything_that_ran_is_gone(yard: Y
     assert yard.git("show", f"refs/fleet/salvage/{saved}:staged/staged.txt") == "staged"
     assert "stashed.txt" in yard.git("stash", "show", "--include-untracked", "--name-only", "stash@{0}")
     assert yard.branches() == {"main", "busy"}
+
+
+def test_the_socket_of_a_server_goes_with_its_last_terminal(yard: Yard) -> None:
+    socket = sockets() / yard.socket()
+    yard.create("first")
+    yard.create("second")
+    yard.kill("first")
+    assert socket.is_socket()
+    assert yard.sessions() == ["ai_second"]
+    yard.kill("second")
+    assert not socket.exists()
+    yard.create("third")
+    yard.tmux("kill-server")
+    until(lambda: not yard.agents())
+    assert socket.is_socket(), "tmux leaves it"
+    yard.mended()
+    assert not socket.exists()
+    assert yard.rows()["third"]["state"] == "ended"
+    assert not list(socket.parent.glob(f"{socket.name}*"))
 
 
 def test_of_work_inside_a_submodule_one_thing_is_said(yard: Yard) -> None:

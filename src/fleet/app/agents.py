@@ -62,7 +62,9 @@ def kill(
 
     from fleet.batches.together import together
 
-    return together(partial(_kill, site, ignored=ignored, large=large), attempts, done)
+    ended = together(partial(_kill, site, ignored=ignored, large=large), attempts, done)
+    site.server.tidy()
+    return ended
 
 
 def _kill(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> Ended | NotEnded:

@@ -28,7 +28,9 @@ class Mended:
 def repair(site: Site) -> list[Mended]:
     """Finish what was cut off in the middle, end what nobody owns, and forget what is not there any more."""
     found = [mended for attempt in site.attempts() for mended in _attempt(site, attempt)]
-    return [*found, *_terminals(site), *_tasks(site), *_ports(site)]
+    found += [*_terminals(site), *_tasks(site), *_ports(site)]
+    site.server.tidy()
+    return found
 
 
 def _attempt(site: Site, attempt: Attempt) -> list[Mended]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import termios
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from fleet.core import FleetError, ToolMissing, Unavailable
 from fleet.core.frozen import dataclass
 from fleet.core.text import clean
+from fleet.host import locks
 from fleet.host.run import Ran, run
 
 PROGRAM = "tmux"
@@ -62,6 +64,39 @@ class Client:
         if said(done, *NO_SERVER, *NOT_THERE):
             return None
         raise Refused(f"tmux refused: {done.said or f'exit {done.code}'}", hint="fleet doctor")
+
+    def clear(self) -> bool:
+        """Remove the socket that a server left; whether there is none now. One that answers is left alone.
+
+        Under tmux's own lock, which whoever starts a server holds until it answers.
+        """
+        path = sockets() / self.socket
+        if not os.path.lexists(path):
+            return True
+        beside = path.with_name(f"{path.name}.lock")
+        lock = locks.take(beside)
+        if lock is None:
+            return False
+        try:
+            if not (path.is_socket() and _is_dead(path)):
+                return False
+            path.unlink(missing_ok=True)
+            beside.unlink(missing_ok=True)
+            return True
+        finally:
+            locks.release(lock)
+
+
+def _is_dead(path: Path) -> bool:
+    """Whether nobody listens at a socket any more."""
+    with socket.socket(socket.AF_UNIX) as asked:
+        try:
+            asked.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return True
+        except OSError:
+            return False
+    return False
 
 
 def said(done: Ran, *what: str) -> bool:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from fleet.core import Unavailable
+from fleet.core import FleetError, Unavailable
 from fleet.core.frozen import dataclass
 from fleet.host import tmux
 from fleet.sessions.base import Seen
 
 TRIES = 20
+TICK = 0.02  # seconds
 # Set anew by each one that opens a session: whoever is first starts the server.
 OPTIONS: tuple[tuple[str, ...], ...] = (
     ("set-option", "-s", "exit-empty", "on"),
@@ -105,6 +108,14 @@ class Server:
         """Close the session of an attempt, which hangs up on whatever still runs there; False when there is none."""
         found = self.find(attempt)
         return found is not None and self._tmux.tell(("kill-session", "-t", found.id)) is not None
+
+    def tidy(self) -> None:
+        """Remove the socket of a server that is gone, or goes because it has no session left. Nothing hangs on it."""
+        with suppress(FleetError, OSError):
+            for _ in range(TRIES):
+                if self._tmux.tell(("list-sessions",)) is not None or self._tmux.clear():
+                    return
+                time.sleep(TICK)
 
     def picture(self, attempt: str, history: int = 0) -> str | None:
         """What a session shows, with so many lines from before; None when there is no such session."""
