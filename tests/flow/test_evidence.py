@@ -35,6 +35,15 @@ AGENTS = {
     "edits the check": "printf '#!/bin/sh\\nexit 0\\n' >check.sh; echo broken >>app.txt",
     "adds a skip": "{ echo 'exit 0'; cat tests/test_app.sh; } >t; mv t tests/test_app.sh; echo broken >app.txt",
     "deletes the test": "rm -f tests/test_app.sh; git commit -qam 'all green' --allow-empty",
+    "leaves a conflict": (
+        "grep -q '>>>>' app.txt && exit; git checkout -q --detach; echo theirs >app.txt; git commit -qam theirs; "
+        "them=$(git rev-parse HEAD); git checkout -q -; echo fixed >app.txt; git commit -qam mine; git merge -q $them; "
+        "exit 0"
+    ),
+    "settles a conflict": (
+        "git checkout -q --detach; echo theirs >app.txt; git commit -qam theirs; them=$(git rev-parse HEAD); "
+        "git checkout -q -; echo mine >app.txt; git commit -qam mine; git merge -q $them; echo fixed >app.txt"
+    ),
     "hides its work": "echo fixed >secret.log",
     "commits nothing": "git commit -q --allow-empty -m 'All tests pass'",
     "writes notes": 'echo all done >"$FLEET_ARTIFACT_DIR/KNOWLEDGE.md"',
@@ -121,6 +130,12 @@ def test_honest_work_is_verified_in_a_clean_checkout_and_lands_as_one_commit(nig
     assert list((night.home.home / "checkouts").iterdir()) == []
 
 
+def test_a_conflict_that_was_settled_and_not_committed_lands_as_it_stands(night: Night) -> None:
+    row = night.rows["settles a conflict"]
+    assert (row["state"], row["attempts"], row["proof"]) == ("done", 1, "verified"), row["cause"]
+    assert night.git("show", f"refs/fleet/attempts/{row['id']}.1:app.txt") == "fixed"
+
+
 def test_an_attempt_that_finds_the_work_done_is_judged_by_the_whole_of_it(night: Night) -> None:
     row, receipt = night.rows["crashes when it is done"], night.receipt("crashes when it is done")
     assert (row["state"], row["attempts"], row["proof"]) == ("done", 2, "verified"), row["cause"]
@@ -150,6 +165,7 @@ def test_a_new_test_is_welcome_and_the_check_passes_without_it_too(night: Night)
         ("edits the check", "check.sh is part of the checks, which is protected"),
         ("adds a skip", "the check all failed with its own files as they were before: exit 1"),
         ("deletes the test", "tests/test_app.sh is part of the checks, which is protected, and 1 more"),
+        ("leaves a conflict", "what it left cannot be taken: app.txt is not merged"),
         ("hides its work", "the agent exited with 0 and changed nothing"),
         ("commits nothing", "what it left is what it found"),
         ("writes notes", "it left notes and no change"),

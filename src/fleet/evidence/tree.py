@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 from collections.abc import Collection, Iterator
@@ -15,7 +16,7 @@ from fleet.core.frozen import dataclass
 from fleet.core.proof import Change, ChangeKind, EntryKind
 from fleet.core.text import clean, sayable
 from fleet.evidence.receipt import COMMITS
-from fleet.host import git, inside, repository
+from fleet.host import files, git, inside, repository
 from fleet.host.attributes import Way, way
 from fleet.host.git import EMPTY_TREE, Repository
 from fleet.host.repository import Entry, Workshop
@@ -25,6 +26,7 @@ FOUND = "refs/fleet/found/"  # what an attempt found, where that was not all com
 LARGEST = 1024**3  # bytes that are not committed
 LONGEST_TARGET = 4096  # bytes; no system takes a longer one
 WHO = "fleet <fleet@localhost>"
+BOTH = re.compile(rb"^<{7}.*^={7}.*^>{7}", re.MULTILINE | re.DOTALL)
 KINDS = {"A": ChangeKind.ADDED, "D": ChangeKind.DELETED, "R": ChangeKind.RENAMED, "C": ChangeKind.ADDED}
 ENTRIES = {"120000": EntryKind.SYMLINK, "160000": EntryKind.SUBMODULE}
 
@@ -42,6 +44,7 @@ class Stand:
     committed: str | None  # the tree of that commit
     left_out: tuple[LeftOut, ...] = ()  # files that differ from the tree, and which only a filter could put into it
     inside: tuple[Entry, ...] = ()  # repositories
+    unmerged: tuple[str, ...] = ()  # files in which both sides of a merge still stand
 
     @property
     def is_committed(self) -> bool:
@@ -132,8 +135,14 @@ class Trees:
         self._must_be_small(changed)
         self._shop.take_in(changed, ways.by_path)
         tree = self._shop.do("write-tree", tree=True).decode().strip()
-        inside = tuple(one for one in changed if one.is_repository)
-        return Stand(head, tree, self.tree_of(head) if head is not None else None, left_out, inside)
+        return Stand(
+            head,
+            tree,
+            committed=self.tree_of(head) if head is not None else None,
+            left_out=left_out,
+            inside=tuple(one for one in changed if one.is_repository),
+            unmerged=tuple(sorted({os.fsdecode(one.path) for one in changed if one.stage and self._has_both(one)})),
+        )
 
     def tree_of(self, commit: str) -> str | None:
         """The tree of a commit; None when it is not there."""
@@ -186,6 +195,13 @@ class Trees:
             (self._shop.at / "index").unlink(missing_ok=True)
             self._shop.do("read-tree", "--reset", head or EMPTY_TREE)
             return self._shop.changed()
+
+    def _has_both(self, one: Entry) -> bool:
+        """Whether git's marks of both sides stand in a file. That git was not told of the end of a merge is no harm."""
+        try:
+            return BOTH.search(files.read(self._shop.top / os.fsdecode(one.path)) or b"") is not None
+        except OSError:
+            return False
 
     def _must_be_small(self, changed: Collection[Entry]) -> None:
         size = 0

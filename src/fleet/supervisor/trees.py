@@ -130,6 +130,8 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
         result = replace(result, left_out=[sayable(one.path) for one in left_out[:SHOWN]])
         if stand.tree == began.base and stand.head in (began.head, None):
             return replace(result, problem=filtered(left_out) if left_out else _elsewhere(place, stand))
+        if stand.unmerged:
+            return replace(result, problem=_not_merged(stand.unmerged))
         asked, names = demands_of(attempt), trees.names(began.base)
         if not asked.checks or attempt.interactive:  # else it is looked at again in the checkout that they run in
             trees.names(stand.tree)
@@ -149,6 +151,11 @@ def filtered(left_out: Sequence[LeftOut]) -> str:
     names = ", ".join(sorted({one.filter for one in left_out}))
     which = f"{paths}{more}: git passes such files through a filter ({names}), which fleet does not run"
     return clean(sayable(f"{which}; the agent has to commit them itself"), LONGEST)
+
+
+def _not_merged(paths: Sequence[str]) -> str:
+    more = f", and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return clean(sayable(f"{paths[0]} is not merged: both sides stand in it{more}"), LONGEST)
 
 
 def _elsewhere(place: Place, stand: Stand) -> str | None:
