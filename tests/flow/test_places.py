@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from shutil import rmtree
 import pytest
 
 from standins.coders.scratch import Scratch, scratch, until
+from standins.window import columns, terminal
 from standins.yard import yard
 
 FLEET_YAML = """\
@@ -137,6 +139,25 @@ def test_what_is_saved_is_listed_shown_restored_and_dropped(home: Scratch, proje
     assert dropped.out.startswith(f"Dropped {task} (")
     assert home.ok("salvage", "list", "--json", cwd=project).json() == []
     assert home.ok("salvage", "list", cwd=project).err == "nothing was saved here\n"
+
+
+def test_what_is_shown_fits_the_terminal_and_is_whole_when_piped(home: Scratch, project: Path) -> None:
+    title, words = "Write a very long story about the harbour " * 3, "写 a word " * 40
+    done = home.add(title, cwd=project)
+    home.drain()
+    waits = home.add(title, "--description", words, "--check", "true " * 40, cwd=project)
+    git(project, "checkout", "-q", "-b", "elsewhere")
+    git(project, "merge", "-q", f"fleet/{done}")
+    commands = (("show", done), ("show", waits), ("ready",), ("clean", "--places", "--yes"))
+    piped = [home.ok(*one, cwd=project).out for one in commands[:3]] + [home.ok("clean", "--places", cwd=project).out]
+    cwd = home.task(done)["cwd"]
+    assert [cwd in piped[0], words.strip() in piped[1], f"[{project}]" in piped[2], cwd in piped[3]] == [True] * 4
+    for width in (40, 80):
+        for one in commands if width == 80 else commands[:3]:
+            lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal(home, *one, width=width, cwd=project)).splitlines()
+            assert max(map(columns, lines)) <= width, (one, width)
+        text = re.sub(r"\s", "", terminal(home, "show", waits, width=width))
+        assert re.sub(r"\s", "", words) in text, "nothing of it is cut"
 
 
 def test_where_there_can_be_no_place_a_task_is_told_why(home: Scratch) -> None:

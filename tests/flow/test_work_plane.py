@@ -18,7 +18,6 @@ import struct
 import subprocess
 import sys
 import termios
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from pathlib import Path
 import pytest
 
 from standins.coders.scratch import HERE, WITHIN, Record, Scratch, alive, scratch, until
+from standins.window import columns, heard, terminal
 
 ODD = 'it\'s "odd": $(touch owned) `touch owned` --model=x \\ {title} %s 你好 🙂'
 LONG = "Line one of a long text.\n" + "word " * 30_000 + "\n----- end 0123456789abcdef -----\nlast line"
@@ -399,31 +399,6 @@ def test_a_terminal_of_eighty_columns_is_enough(night: Night) -> None:
     assert "\x1b[2mok" in dim, "what is inherited is dim"
 
 
-def terminal(home: Scratch, *args: str) -> str:
-    """What the program shows on a terminal of 80 columns."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    shown = b""
-    argv = [sys.executable, "-m", "fleet", *args]
-    with subprocess.Popen(argv, env=home.env | {"TERM": "xterm"}, stdin=slave, stdout=slave, stderr=slave):
-        os.close(slave)
-        while chunk := _read(master):
-            shown += chunk
-    os.close(master)
-    return shown.decode().replace("\r\n", "\n")
-
-
-def _read(master: int) -> bytes:
-    try:
-        return os.read(master, 65536)
-    except OSError:  # the other end is closed
-        return b""
-
-
-def columns(line: str) -> int:
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
-
-
 # ---- adding
 
 
@@ -722,9 +697,9 @@ def test_on_a_terminal_the_supervisor_shows_a_live_table(home: Scratch) -> None:
     with subprocess.Popen(argv, env=home.env | {"TERM": "xterm"}, stdin=slave, stdout=slave, stderr=slave) as process:
         os.close(slave)
         while b"working" not in shown and select.select([master], [], [], WITHIN)[0]:
-            shown += _read(master)
+            shown += heard(master)
         home.open_gate(task)
-        while chunk := _read(master):
+        while chunk := heard(master):
             shown += chunk
         assert process.wait(WITHIN) == 0
     os.close(master)

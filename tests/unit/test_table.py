@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleet.app.tasks import Row
-from fleet.cli.grid import amount, fitting, span
+from fleet.cli.grid import amount, fitting, folded, span
 from fleet.cli.table import COLUMNS, print_tasks
 from fleet.core.work import State
 
@@ -49,6 +49,18 @@ def test_a_narrow_terminal_does_without_the_least_needed(capsys: pytest.CaptureF
     assert names(130) == [name for name in everything if name not in ("CWD",)]
     assert {"ID", "STATE", "ELAPSED", "IDLE", "CODER", "TITLE"} <= set(names(80))
     assert names(10) == ["ID", "STATE", "TITLE"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "title:     " + "a word " * 30, "cwd:       /" + "path/" * 40, "写" * 90, " " * 50 + "x"]
+)
+@pytest.mark.parametrize("width", [1, 12, 40, 80])
+@pytest.mark.parametrize("indent", [0, 11])
+def test_a_text_that_is_folded_fits_and_loses_nothing(text: str, width: int, indent: int) -> None:
+    lines = folded(text, width, indent).split("\n")
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert max(map(columns, lines)) <= max(width, indent + 2)
+    assert folded(text, None, indent) == text
 
 
 def test_the_cause_stands_below_its_task_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,6 +75,20 @@ def _fit(text: str, width: int) -> str:
     return text + " " * (width - wide(text))
 
 
+def folded(text: str, width: int | None, indent: int = 0) -> str:
+    """The text in lines that fit, broken between words where that can be, the later ones indented; piped, whole."""
+    if width is None:
+        return text
+    lines, lead, first = [], "", indent
+    while wide(text) > (room := max(2, width - len(lead))):
+        end = next(n for n in range(1, len(text) + 1) if wide(text[: n + 1]) > room)
+        space = text.rfind(" ", first + 1, end + 1)
+        at = space if space > 0 else end
+        lines.append(lead + text[:at].rstrip())
+        text, lead, first = text[at:].lstrip(), " " * indent, 0
+    return "\n".join([*lines, lead + text])
+
+
 def wide(text: str) -> int:
     """How many columns a text takes: East Asian letters take two, combining marks none."""
     if text.isascii():

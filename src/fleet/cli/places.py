@@ -187,10 +187,12 @@ def clean_places(*, yes: bool, large: bool, as_json: bool) -> None:
 
 
 def _tell(done: Sequence[Removed], *, quietly: bool) -> None:
+    from fleet.cli.grid import folded, terminal_width
+
     for one in done:
         if one.problem is None and not quietly:
             saved = f"saved as {one.salvage}: fleet salvage show {one.salvage}" if one.salvage else "nothing to save"
-            click.echo(f"removed {clean(one.path, 2000)}; {saved}")
+            click.echo(folded(f"removed {clean(one.path, 2000)}; {saved}", terminal_width(), 4))
     say_kept({one.path: (one.problem, one.hint) for one in done if one.problem is not None})
 
 
@@ -205,15 +207,37 @@ def say_kept(problems: Mapping[str, tuple[str, str | None]]) -> None:
 
 
 def _show(found: Sequence[Standing]) -> None:
-    if found:
+    from fleet.cli.grid import terminal_width
+
+    width = terminal_width()
+    if found and width is not None:
+        _draw(found, width)
+    elif found:
         rows = [
-            (str(one.place.path), size(one.size), "unknown" if one.changed is None else str(one.changed),
-             "may go" if one.may_go else "stays", one.why)
+            (str(one.place.path), size(one.size), _changed(one), "may go" if one.may_go else "stays", one.why)
             for one in found
         ]  # fmt: skip
         table(("PLACE", "SIZE", "NOT COMMITTED", "", "WHY"), rows)
     if not any(one.may_go for one in found):
         talk("every place is still needed")
+
+
+def _draw(found: Sequence[Standing], width: int) -> None:
+    """The same on a terminal: each by its name, with its path below."""
+    from fleet.cli.grid import Column, draw
+
+    columns: list[Column[Standing]] = [
+        Column("PLACE", 0, lambda one: clean(one.place.path.name, 500), least=20),
+        Column("SIZE", 2, lambda one: size(one.size)),
+        Column("NOT COMMITTED", 1, _changed),
+        Column("", 0, lambda one: "may go" if one.may_go else "stays"),
+        Column("WHY", 0, lambda one: one.why, least=10),
+    ]
+    click.echo("\n".join(draw(found, columns, lambda one: str(one.place.path), width)))
+
+
+def _changed(one: Standing) -> str:
+    return "unknown" if one.changed is None else str(one.changed)
 
 
 def _agreed() -> bool:

@@ -44,6 +44,14 @@ def print_tasks(rows: Sequence[Row], width: int | None) -> None:
     click.echo("\n".join(lines))
 
 
+READY = [one for one in COLUMNS if one.name in ("ID", "TITLE", "CWD")]
+
+
+def print_ready(rows: Sequence[Row], width: int) -> None:
+    """Print the tasks that could start, in their order."""
+    click.echo("\n".join(draw(rows, READY, lambda row: "", width)))
+
+
 def print_live(rows: Sequence[Row], width: int | None, height: int) -> None:
     """Print what fits on one screen: whoever works first, and how many there are beside."""
     order = sorted(rows, key=lambda row: LIVELY.index(row.state.value) if row.state.value in LIVELY else len(LIVELY))

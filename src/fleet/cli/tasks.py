@@ -14,6 +14,8 @@ from fleet.core import BadConfig
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fleet.app.limits import Allowed
     from fleet.app.tasks import Desk, Row, Shown
     from fleet.core.work import Attempt
@@ -201,10 +203,22 @@ def ready(limit: int | None, as_json: bool) -> None:
     if as_json:
         data(found)
         return
-    for row in found:
-        click.echo(f"{row.id}  {clean(row.title, 500)}  [{clean(row.cwd or 'no directory', 1000)}]")
+    _print_ready(found)
     if not found:
         talk("nothing is ready")
+
+
+def _print_ready(found: Sequence[Row]) -> None:
+    """The columns that there is room for on a terminal; piped, a whole line for each."""
+    from fleet.cli.grid import terminal_width
+    from fleet.cli.table import print_ready
+
+    width = terminal_width()
+    if width is not None and found:
+        print_ready(found, width)
+        return
+    for row in found:
+        click.echo(f"{row.id}  {clean(row.title, 500)}  [{clean(row.cwd or 'no directory', 1000)}]")
 
 
 @click.command()
@@ -229,9 +243,9 @@ def _doing(row: Row) -> str:
 
 
 def _print(shown: Shown) -> None:
-    from fleet.cli.grid import clock, span
+    from fleet.cli.grid import clock, folded, span, terminal_width
 
-    row = shown.row
+    row, width = shown.row, terminal_width()
     coder = row.coder + ("" if row.own_coder else "  (default)")
     model = (row.model or "the agent's own") + ("" if row.own_model else "  (default)")
     facts = [
@@ -245,11 +259,12 @@ def _print(shown: Shown) -> None:
     ]  # fmt: skip
     for name, value in facts:
         if value:
-            click.echo(f"{name + ':':11}{clean(value, 2000)}")
+            click.echo(folded(f"{name + ':':11}{clean(value, 2000)}", width, 11))
     if shown.description:
-        click.echo("\n" + "\n".join(clean(line, 2000) for line in shown.description.splitlines()))
+        click.echo("\n" + "\n".join(folded(clean(line, 2000), width) for line in shown.description.splitlines()))
     for comment in shown.comments:
-        click.echo(f"\n{clock(comment.at)}  {clean(comment.author)}: {clean(comment.text, 2000)}")
+        said = f"{clock(comment.at)}  {clean(comment.author)}: {clean(comment.text, 2000)}"
+        click.echo("\n" + folded(said, width, 4))
     for attempt in shown.history:
         wall = span((attempt.ended or time.time()) - attempt.started) if attempt.started else "-"
         ending = attempt.verdict.value if attempt.verdict else "running"
@@ -257,7 +272,8 @@ def _print(shown: Shown) -> None:
         who = f"{clock(attempt.started)}  {wall}  {coder}  {_context(attempt)}"
         line = f"attempt {attempt.number}  {who}  {ending}"
         cause = "; ".join(clean(said, 2000) for said in (attempt.cause, _handover(attempt)) if said)
-        click.echo(("\n" if attempt.number == 1 else "") + line + (f": {cause}" if cause else ""))
+        whole = line + (f": {cause}" if cause else "")
+        click.echo(("\n" if attempt.number == 1 else "") + folded(whole, width, 4))
 
 
 def _proof(shown: Shown) -> str:
