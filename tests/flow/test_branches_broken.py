@@ -79,6 +79,20 @@ def test_a_place_that_was_removed_by_hand(yard: Yard) -> None:
     yard.create("removed")
 
 
+def test_a_file_in_the_place_of_a_place_is_left_alone(yard: Yard) -> None:
+    made = yard.create("changed", "write a.txt x")
+    path = Path(made["path"])
+    shutil.rmtree(path)
+    path.write_text("mine\n")
+    ran = yard.fleet("kill", "--force", "changed")
+    assert ran.code == 1
+    assert f"{path} is a file, and no place any more" in ran.err
+    assert path.read_text() == "mine\n"
+    path.unlink()
+    yard.kill("changed")
+    assert not yard.rows()
+
+
 def test_a_worktree_that_was_removed_with_git(yard: Yard) -> None:
     made = yard.create("pruned", "hello")
     yard.git("worktree", "remove", "--force", made["path"])
@@ -200,6 +214,7 @@ def test_what_somebody_puts_into_a_place_that_was_never_finished_is_saved(
 
 def test_who_makes_a_place_anew_that_was_never_finished_is_told_what_was_saved_of_it(yard: Yard) -> None:
     (cut_short(yard, "cut-off") / "mine.txt").write_text("mine\n")
+    assert "fleet list --repair" in yard.fleet("create", "cut-off").err
     yard.ok("abort", yard.rows()["cut-off"]["task"])
     made = yard.create("cut-off")
     (name,) = yard.salvage()

@@ -106,9 +106,14 @@ def _checked(site: Site, wanted: Wanted) -> Wanted:
 def _must_be_free(site: Site, branch: str) -> None:
     for other in site.attempts():
         if other.branch == branch:
-            ended = keeper.Hold(site.directory(other)).exit is not None
-            has = "has the place of an agent that ended" if ended else "has an agent already"
-            raise BadConfig(f"{branch} {has} ({other.id})", hint=f"fleet {'kill' if ended else 'attach'} {branch}")
+            directory = site.directory(other)
+            if keeper.Hold(directory).exit is not None:
+                has, hint = "the place of an agent that ended", f"fleet kill {branch}"
+            elif keeper.is_alive(directory) or locks.held(directory / BEING_MADE):
+                has, hint = "an agent already", f"fleet attach {branch}"
+            else:
+                has, hint = "what is left of an agent whose making was cut off", "fleet list --repair"
+            raise BadConfig(f"{branch} has {has} ({other.id})", hint=hint)
 
 
 def _one(site: Site, known: Known, wanted: Wanted, hear: Hear) -> Made:
