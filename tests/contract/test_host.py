@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fleet.core import FleetError
-from fleet.host import files, locks, machine, process, run
+from fleet.host import files, locks, machine, process, program, run
 from standins.coders.scratch import until
 
 STUBBORN = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()"
@@ -232,3 +232,11 @@ def test_what_a_program_prints_while_we_look_elsewhere_is_not_lost() -> None:
         assert pump.until(time.monotonic() + 30)
         pump.close()
     assert bytes(pump.out) == b"its last words\n"
+
+
+def test_how_a_program_begins_is_told_also_of_one_with_two_names(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("#!/usr/bin/env python3\nprint()\n")
+    (tmp_path / "tool").chmod(0o755)
+    (tmp_path / "other").hardlink_to(tmp_path / "tool")
+    assert (program.opening("other", [tmp_path]) or "").startswith("#!/usr/bin/env python3")
+    assert program.opening("neither", [tmp_path]) is None

@@ -492,6 +492,19 @@ def test_a_submodule_that_was_worked_in_comes_back_with_its_commits(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_submodule_that_nobody_worked_in_is_nothing_to_save_though_no_remote_has_its_commit(
+    main: Path, kind: PlaceKind, tmp_path: Path
+) -> None:
+    with_submodule(main, tmp_path)
+    git(main / "lib", "checkout", "--quiet", "--detach")
+    tip = commit(main / "lib", {"code.txt": "only here\n"})
+    commit(main, {}, "with what is inside")
+    place = make(main, kind)
+    assert git(place.path / "lib", "rev-parse", "HEAD") == tip
+    assert salvage.save(place, "x") is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_commit_in_a_submodule_that_the_branch_names_is_nowhere_else_and_is_saved(
     main: Path, kind: PlaceKind, tmp_path: Path
 ) -> None:

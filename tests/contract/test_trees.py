@@ -878,3 +878,18 @@ def test_a_tree_that_cannot_be_taken_any_more_lets_nobody_past_the_gates(repo: P
     assert said.value.message.endswith(f"; see to it in {at}, then fleet retry t1")
     fresh = found_by(replace(first, began_tree=None, base_tree=None), [])
     assert (fresh.began_tree, "more than 1024 MB" in fresh.untaken) == (None, True)
+
+
+def test_a_file_that_is_nothing_but_marks_of_a_merge_is_read_to_its_end(repo: Path) -> None:
+    """Patterns that look for all of them at once took hours."""
+    for branch in ("side", "ours"):
+        run(repo, "checkout", "-q", "-b", branch, "main")
+        (repo / "one.txt").write_text(f"{branch}\n")
+        commit(repo)
+    with pytest.raises(subprocess.CalledProcessError):
+        run(repo, "merge", "side")
+    (repo / "one.txt").write_text("<<<<<<< a\n" * 30_000 + "=======\n" * 30_000)
+    assert take(repo).unmerged == ()
+    with (repo / "one.txt").open("a") as file:
+        file.write(">>>>>>> b\n")
+    assert take(repo).unmerged == ("one.txt",)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from fleet.core.proof import Change, ChangeKind
+from fleet.core.proof import Change, ChangeKind, EntryKind
 from fleet.evidence.checks import Own, counts, is_cut_short, is_nothing_passed, own_files, run_outside
 
 
@@ -182,6 +182,10 @@ def test_what_a_runner_counted(output: str, found: dict[str, int]) -> None:
         ("make test", "python3 -m pytest -q\n2 passed in 0.01s", False),
         ("make test", "pytest -q > log", False),
         ("make test", "pip install pytest\nruff check .", False),
+        ("make test", "uv run pytest tests", True),
+        ("make test", "pytest tests", True),
+        ("make check", "pip list\npytest 8.0.0\npytest-cov 5.0", False),
+        ("make test", "pytest is not installed: skipped", False),
         ("make test", "if [ -d tests ]; then pytest; fi", False),
         ("./check.sh", "python3 -m pytest -q", False),  # who says so here need not do it
         ("./check.sh", "", False),
@@ -417,6 +421,7 @@ MAKEFILE = {"Makefile": ".PHONY: clean\ntest: unit\nunit:\n\tpython3 check.py\nc
         ("make test", "out/ok", {"Makefile": "O = out\nOK=$(O)/ok\ntest: $(OK)\n$(OK): a.c\n\t./t\n"}, BACK),
         ("make test", "b/unit.ok", {"Makefile": "$(O)/unit.ok: a.c\n\t./t\n"}, BACK),
         ("make test", "unit.ok", {"Makefile": "$(X).ok: a.c\n\t./t\n"}, BACK),
+        ("make test", "a.ok", {"Makefile": "S = a.ok\nS += b.ok\ntest: $(S)\n$(S): x.c\n\t./t\n"}, BACK),
         ("make test", "calc.ok", {"Makefile": "%.ok: %.py\n\tpython3 $<\n"}, BACK),
         ("make test", "calc.py", {"Makefile": "%.ok: %.py\n\tpython3 $<\n%: %.in\n\tcat $<\n"}, FREE),
         # what Python and its tools find by themselves
@@ -487,17 +492,17 @@ NODE_PATHS = {"package.json": '{"scripts": {"test": "PATH=\\"$PWD/bin:$PATH\\" d
 def test_what_came_in_the_place_of_a_program_that_is_there_is_left_out(
     command: str, path: str, files: dict[str, str], found: str
 ) -> None:
-    assert seen(command, new(path), files, program=THERE.get) == found
+    assert seen(command, new(path), files, opening=THERE.get) == found
 
 
 def test_a_directory_of_programs_cannot_come_as_a_link_and_known_ones_of_it_are_put_back() -> None:
     command = "PATH=$PWD/tools/bin:$PATH diff a b"
     for path in ("tools", "tools/bin"):
-        link = Change(path, 1, 0, ChangeKind.ADDED, mode="120000")
+        link = Change(path, 1, 0, ChangeKind.ADDED, EntryKind.SYMLINK)
         assert (seen(command, link), seen(command, new(path))) == (BACK, FREE)
     had = {"tools/bin/python3": "", "tools/bin/calc": ""}
-    assert seen(command, edited("tools/bin/python3"), had, program=THERE.get) == BACK
-    assert seen(command, edited("tools/bin/calc"), had, program=THERE.get) == FREE
+    assert seen(command, edited("tools/bin/python3"), had, opening=THERE.get) == BACK
+    assert seen(command, edited("tools/bin/calc"), had, opening=THERE.get) == FREE
 
 
 @pytest.mark.parametrize(
@@ -513,7 +518,20 @@ def test_a_directory_of_programs_cannot_come_as_a_link_and_known_ones_of_it_are_
     ],
 )
 def test_what_came_by_being_renamed_is_seen_for_what_it_does(command: str, path: str, found: str) -> None:
-    assert seen(command, moved("calc.py", path), MAKEFILE, program=THERE.get) == found
+    assert seen(command, moved("calc.py", path), MAKEFILE, opening=THERE.get) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["PATH=" + "$" * 60_000, "test: " + "$" * 60_000, "$(A)" * 9_000 + ": x\nA=" + "$/" * 9_000]
+)
+def test_no_text_takes_for_ever(text: str) -> None:
+    assert seen("make test", new("calc.ok"), {"Makefile": text}) in (FREE, BACK)
+
+
+def test_many_new_files_beside_many_others_take_no_longer_than_both() -> None:
+    base = [f"bin/tool{n}" for n in range(20_000)]
+    found = own_files(["PATH=bin:$PATH go"], [new(f"bin/new{n}") for n in range(5_000)], base)
+    assert found == Own()
 
 
 def test_settings_of_a_linter_are_left_out_where_there_are_no_tests() -> None:

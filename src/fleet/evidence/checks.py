@@ -10,7 +10,7 @@ from itertools import pairwise
 from posixpath import basename, dirname, normpath, splitext
 
 from fleet.core.frozen import dataclass
-from fleet.core.proof import Change, ChangeKind
+from fleet.core.proof import Change, ChangeKind, EntryKind
 from fleet.evidence.scripts import (
     BEFORE,
     INTERPRETERS,
@@ -81,10 +81,9 @@ LOADED = (".so", ".pyd")
 ON_SOURCES = LINTERS | {"cargo", "go", "javac", "gcc", "cc"}  # look at sources, or find tests among them
 RUN_AS_MODULES = LINTERS | TESTERS | PYTHONS  # by `python -m`
 PROGRAMS = RUN_AS_MODULES | NODES | INTERPRETERS | SHELLS | READERS | READS.keys()
-A_LINK = "120000"
 SCRIPTS = (*SHELL_SUFFIXES, ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".go", "")
 
-Program = Callable[[str], str | None]  # how a program of this name begins that is there without the agent
+Opening = Callable[[str], str | None]  # how a program of this name begins that is there without the agent
 
 
 def no_programs(name: str) -> str | None:
@@ -106,18 +105,19 @@ def own_files(
     read: Texts = no_texts,
     left: Texts = no_texts,
     *,
-    program: Program = no_programs,
+    opening: Opening = no_programs,
     needs: Collection[str] = (),
     at: str = "",
 ) -> Own:
     """What was done to the checks' own files. New tests, and lines added to one, are fine; but then the checks have to
     pass without them too, where there are tests without them. `base` are the paths that were there before, `read` tells
-    what those said and `left` what they say now; `program` tells of what is installed; `needs` are lent to the checks,
+    what those said and `left` what they say now; `opening` tells of what is installed; `needs` are lent to the checks,
     which run in the directory `at`.
     """
     known = {*base, *(one.old_path or one.path for one in changes if one.change is not ChangeKind.ADDED)}
     led = led_to(commands, known, read, at=at)
     has_tests = any(_is_test(path, led) for path in known)
+    others = Others(led, known, opening)
     forbidden, back = set(), set()
     for one in changes:
         ways = [path for path in (one.old_path, one.path) if path is not None]
@@ -128,7 +128,7 @@ def own_files(
         if lent or planted or any(_is_weakened(path, one, led, read, left) for path in was):
             forbidden.update(ways)
             continue
-        apart = came and _is_in_the_way(one, led, known, program)
+        apart = came and others.has_before(one)
         apart = apart or (came and _is_left_out(one.path, led, has_tests=has_tests))
         if apart or any(_is_own(path, led) or _may_change(path, led) for path in was):
             back.update(ways)
@@ -179,18 +179,30 @@ def _may_change(path: str, led: Led) -> bool:
     return data or program or _is_settings(path) or _is_cached(path) or path in led.back or _is_below(path, led.back)
 
 
-def _is_in_the_way(change: Change, led: Led, known: Collection[str], program: Program) -> bool:
-    """Whether a new file is found before a program or a module that is there without it: a check has to pass without.
-    One that stands in nobody's place is the product.
-    """
-    path, name = change.path, basename(change.path)
-    if change.mode == A_LINK and any(ends(path, one) for at in led.paths if at for one in (at, *parents(at))):
-        return True
-    if _is_looked_for(path, led):
-        other = any(basename(one) == name and _is_looked_for(one, led) for one in known)
-        return other or tool_of(name) in PROGRAMS or program(name) is not None
-    modules = [one for one in led.modules if path in _modules([one, *parents(one)], led)]
-    return any(_is_others(one, led, known, program) for one in modules)
+class Others:
+    """The programs and modules that are there without an agent, and that a check is led to by their names."""
+
+    def __init__(self, led: Led, known: Collection[str], opening: Opening) -> None:
+        self._led, self._opening = led, opening
+        self._names = {basename(one) for one in known if _is_looked_for(one, led)} if led.paths else set()
+        self._modules = {
+            path
+            for one in led.modules
+            if _is_others(one, led, known, opening)
+            for path in _modules([one, *parents(one)], led)
+        }
+
+    def has_before(self, change: Change) -> bool:
+        """Whether a new file is found before one of these: a check has to pass without it. One that stands in nobody's
+        place is the product.
+        """
+        path, name = change.path, basename(change.path)
+        above = (one for at in self._led.paths if at for one in (at, *parents(at)))
+        if change.entry is EntryKind.SYMLINK and any(ends(path, one) for one in above):
+            return True
+        if not _is_looked_for(path, self._led):
+            return path in self._modules
+        return name in self._names or tool_of(name) in PROGRAMS or self._opening(name) is not None
 
 
 def _is_looked_for(path: str, led: Led) -> bool:
@@ -204,13 +216,13 @@ def _modules(names: Iterable[str], led: Led) -> set[str]:
     return {f"{at}{form.format(one)}" for at in {"", *_imported(led)} for form in MODULES for one in names}
 
 
-def _is_others(module: str, led: Led, known: Collection[str], program: Program) -> bool:
+def _is_others(module: str, led: Led, known: Collection[str], opening: Opening) -> bool:
     """Whether a module is a check's, or is installed: with most of these comes a program of their name."""
     top = module.split("/")[0]
     if not _modules([module], led).isdisjoint(known):
         return is_checklike(module)
     here = not _modules([top], led).isdisjoint(known)
-    return not here and (top in RUN_AS_MODULES or "python" in (program(top) or ""))
+    return not here and (top in RUN_AS_MODULES or "python" in (opening(top) or ""))
 
 
 def _is_below(path: str, directories: Iterable[str]) -> bool:
@@ -314,6 +326,7 @@ THROUGH = {"tail", "tee", "cat"}  # let the last line pass
 SILENT = re.compile(r"--co\b|--collect|--no-run|--version|--help|--fixtures|no:terminal")
 DOUBTFUL = re.compile(r"\b(?:if|then|elif|else|case|while|(?:pip|uv|poetry|pdm) (?:install|add))\b|\$\(|`")
 TO_A_FILE, ERRORS = re.compile(r">+(?!&)"), re.compile(r"\b2>+\s*[^&\s]\S*")
+PROSE = re.compile(r"^pytest[\s:=]+(?:v?\d|[a-z]+(?:[,:]|\s+[a-z]+\b(?![/.])))")  # `pytest is not here`
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -326,7 +339,8 @@ def is_cut_short(command: str, output: str) -> bool:
         return False
     makes = any(tool_of(part[0]) in MAKES for part in parts(command))
     said = output.replace("\\\n", " ").splitlines() if makes else ()  # by make, of what it runs
-    return _is_to_count(command) or any(_is_to_count(line) for line in said if "unittest" not in line)
+    runs = (line for line in said if "unittest" not in line and not PROSE.search(line))
+    return _is_to_count(command) or any(map(_is_to_count, runs))
 
 
 def _is_to_count(command: str) -> bool:

@@ -236,7 +236,7 @@ def _hear(part: Sequence[str], known: Names, led: Led) -> None:
 def _find_by(text: str, led: Led) -> None:
     """Take in where programs and modules are looked for. What a variable stands for is not known: the top, perhaps."""
     for value in PATHS.findall(text):
-        known = ITSELF.sub("/", re.sub(r"[\"'\\]", "", value))
+        known = ITSELF.sub("/", re.sub(r"[\"'\\]|\$(?=\$)", "", value))
         for _ in range(NESTED):
             known = SOMEWHERE.sub(".", known)
         found = {normpath(one.split()[0] if one.strip() else ".") for one in known.split(":")}
@@ -391,7 +391,9 @@ def _add_goals(text: str, led: Led) -> None:
     phony = {name for names, after in found if ".PHONY" in names for name in after}
     led.goals |= {name for names, _ in found for name in names if not re.search(r"^\.|[$%*]", name)}
     led.goals -= phony
-    values = dict(SET.findall(text))
+    values: dict[str, str] = {}
+    for name, value in SET.findall(text):
+        values[name] = f"{values.get(name, '')} {value}"[:LONGEST_LINK]
     spelt = [name for names, _ in found for name in names if "$" in name or "%" in name]
     led.included |= {one for name in spelt for one in _spelt_out(name, values) if one.strip("*")}
 
@@ -399,9 +401,11 @@ def _add_goals(text: str, led: Led) -> None:
 def _spelt_out(name: str, values: Mapping[str, str]) -> Iterator[str]:
     """What a target may be called, with a sign for what is not known of it."""
     for _ in range(NESTED):
-        name = re.sub(r"\$[({](\w+)[)}]", lambda used: values.get(used[1], "$"), name)[:LONGEST_LINK]
-    for one in name.split():
-        yield re.sub(r".*\$[^/]*/", "", one).replace("%", "*").replace("$", "*")
+        name = re.sub(r"\$[({](\w+)[)}]", lambda used: values.get(used[1], "$"), name[:LONGEST_LINK])
+    for one in name[:LONGEST_LINK].split():
+        steps = one.split("/")
+        known = next((n for n, step in enumerate(reversed(steps)) if n and "$" in step), len(steps))
+        yield "/".join(steps[len(steps) - known :]).replace("%", "*").replace("$", "*")
 
 
 def _tests_of(text: str, words: Collection[str]) -> list[str]:

@@ -26,7 +26,7 @@ FOUND = "refs/fleet/found/"  # what an attempt found, where that was not all com
 LARGEST = 1024**3  # bytes that are not committed
 LONGEST_TARGET = 4096  # bytes; no system takes a longer one
 WHO = "fleet <fleet@localhost>"
-BOTH = re.compile(rb"^<{7}.*^={7}.*^>{7}", re.MULTILINE | re.DOTALL)
+SIDES = [re.compile(mark, re.MULTILINE) for mark in (rb"^<{7} ", rb"^={7}\r?$", rb"^>{7} ")]
 KINDS = {"A": ChangeKind.ADDED, "D": ChangeKind.DELETED, "R": ChangeKind.RENAMED, "C": ChangeKind.ADDED}
 ENTRIES = {"120000": EntryKind.SYMLINK, "160000": EntryKind.SUBMODULE}
 
@@ -199,9 +199,15 @@ class Trees:
     def _has_both(self, one: Entry) -> bool:
         """Whether git's marks of both sides stand in a file. That git was not told of the end of a merge is no harm."""
         try:
-            return BOTH.search(files.read(self._shop.top / os.fsdecode(one.path)) or b"") is not None
+            text, at = files.read(self._shop.top / os.fsdecode(one.path)) or b"", 0
         except OSError:
             return False
+        for side in SIDES:
+            found = side.search(text, at)
+            if found is None:
+                return False
+            at = found.end()
+        return True
 
     def _must_be_small(self, changed: Collection[Entry]) -> None:
         size = 0

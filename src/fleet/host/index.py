@@ -16,13 +16,13 @@ from pathlib import Path
 from fleet.host import files
 
 LARGEST = 1024**3
-LARGEST_SETTLED = 64 * 1024**2  # bytes: some half a million files
+LARGEST_READ = 64 * 1024**2  # bytes: some half a million files
 SECOND = 1_000_000_000
 TICK = SECOND // 50  # longer than any kernel's clock stands still: what is written meanwhile has the same time
 HEADER = struct.Struct("!4sII")
 ENTRY = struct.Struct("!4I4xI12xI20xH")  # when it changed and was written, its inode, its size, its flags
 EXTENSION = struct.Struct("!4sI")
-LONG_AGO = bytes(4)
+EPOCH = bytes(4)
 EXTENDED = 0x4000
 LONG_PATH = 0xFFF  # or longer
 WIDTH = 0xFFFFFFFF
@@ -34,27 +34,35 @@ Noted = tuple[int, int, int, int, int, int]
 
 def copy(index: Path, to: Path, top: Path | None = None) -> None:
     """Copy an index with its time. With the tree that it is of, files that are as it noted them are not read again."""
+    try:
+        facts = (
+            index.lstat()
+        )  # before it is read: of one that is written anew meanwhile, the earlier time is the safe one
+    except FileNotFoundError:
+        return
     content = files.read(index, limit=LARGEST)
     if content is None:
         return
-    facts = index.lstat()
-    settled = None if top is None else settle(content, facts.st_mtime_ns, os.fsencode(top))
-    files.write(to, settled or content)
-    os.utime(to, ns=(facts.st_atime_ns, facts.st_mtime_ns + (SECOND if settled else 0)))
+    certain = None if top is None else without_doubt(content, facts.st_mtime_ns, os.fsencode(top))
+    files.write(to, certain or content)
+    os.utime(to, ns=(facts.st_atime_ns, facts.st_mtime_ns + (SECOND if certain else 0)))
 
 
-def settle(content: bytes, written: int, top: bytes) -> bytes | None:
+def without_doubt(content: bytes, written: int, top: bytes) -> bytes | None:
     """An index in which nothing is in doubt because of when it was written: a file that is as noted, to the fraction,
-    is what it was; of every other one it is noted that it changed long ago, so git reads it. None for an index that we
-    do not know.
+    is what it was; of every other one it is noted that it changed long ago, so git reads it. (The size and the time of
+    writing stay: others compare those.) None for an index that we do not know.
+
+    Only who writes to a file twice within one tick of the clock, while a git that works for longer reads it in
+    between, is not seen.
     """
-    if len(content) > LARGEST_SETTLED or _sum(content[:-HASH]) != content[-HASH:]:
+    if len(content) > LARGEST_READ or _sum(content[:-HASH]) != content[-HASH:]:
         return None
     found = bytearray(content)
     try:
         for at, noted, path in _in_doubt(content, written // SECOND):
             if not _is_certain(noted, written - TICK, top + b"/" + path):
-                found[at : at + len(LONG_AGO)] = LONG_AGO
+                found[at : at + len(EPOCH)] = EPOCH
     except (struct.error, ValueError):
         return None
     found[-HASH:] = _sum(found[:-HASH])
@@ -86,10 +94,10 @@ def _in_doubt(content: bytes, second: int) -> Iterator[tuple[int, Noted, bytes]]
 
 
 def _is_certain(noted: Noted, before: int, path: bytes) -> bool:
-    """Whether a file is as noted, and was written before that moment."""
+    """Whether a file is as noted, and was written before that moment. Some file systems know no fractions."""
     changed, changed_ns, written, written_ns, inode, size = noted
     time = written * SECOND + written_ns
-    if time >= before:
+    if time >= before or not changed_ns:
         return False
     try:
         facts = os.lstat(path)

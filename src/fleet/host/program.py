@@ -15,7 +15,7 @@ from pathlib import Path
 from fleet.core import FleetError, ToolMissing
 from fleet.core.proof import Program
 from fleet.core.text import clean, sayable
-from fleet.host import database, files
+from fleet.host import database
 from fleet.host.run import run
 
 SECONDS = 20.0  # for a program to tell its version
@@ -47,8 +47,14 @@ def opening(name: str, also: Iterable[Path]) -> str | None:
     none. Of one that cannot be read nothing is told.
     """
     at = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *map(str, also))))
-    text = files.read_from(Path(os.path.realpath(at)), 0, SHEBANG) if at else None
-    return (text or b"").decode(errors="replace") if at else None
+    if at is None:
+        return None
+    try:
+        fd = os.open(at, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with os.fdopen(fd, "rb") as file:
+        return file.read(SHEBANG).decode(errors="replace")
 
 
 def identify(home: Path, at: Path, *, ask: bool) -> Program:

@@ -90,6 +90,7 @@ class Client:
 def _is_dead(path: Path) -> bool:
     """Whether nobody listens at a socket any more."""
     with socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(1.0)
         try:
             asked.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError):

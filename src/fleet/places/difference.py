@@ -43,8 +43,10 @@ def repositories(place: Place, changed: Sequence[Entry]) -> tuple[str, ...]:
     from fleet.places.salvage.find import is_as_given  # all of salvage, which few who have to do with places need
 
     inside = [one for one in changed if one.is_repository]
-    main = origin(place) if inside else None
-    held = {one.path.rstrip(b"/") for one in inside if main and not is_as_given(main, place.path, one)}
+    if not inside:
+        return ()
+    main = origin(place)
+    held = {one.path.rstrip(b"/") for one in inside if not is_as_given(main, place.path, one)}
     return tuple(os.fsdecode(path) for path in sorted(held))
 
 

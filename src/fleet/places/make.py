@@ -94,12 +94,12 @@ def _put_away(place: Place, tell: Callable[[str], None]) -> None:
     """Save what somebody put into a half made place, then remove that."""
     from fleet.places import salvage  # what nobody pays for who was never cut off
 
-    saved = salvage.save_alone(place, place.branch or "", cap=None)
+    saved = salvage.save_alone(place, place.branch or "", cap=salvage.CAP)
     if saved is not None:
         what = f"what stood in {clean(str(place.path))}, which was never finished"
         tell(f"{what}, is saved: fleet salvage show {saved.name}")
-    for stuck in remove.clear(place, saved):
-        raise stuck
+    if left := remove.clear(place, saved):
+        raise left[0]
 
 
 def _wanted(kind: PlaceKind, project: Project, branch: str, base: str | None, said: Record | None) -> Record:

@@ -54,7 +54,9 @@ def clear(place: Place, saved: Saved | None) -> list[repository.Stuck]:
     """Remove the directory of a place as it was saved, for whoever is alone with it; what could not be deleted."""
     if place.path.is_file() and not place.path.is_symlink():
         at = clean(str(place.path))
-        raise FleetError(f"{at} is a file, and no place any more", hint=f"mv {shlex.quote(at)} somewhere else")
+        raise FleetError(
+            f"{at} is a file, and no place any more", hint=f"mv {shlex.quote(at)} {shlex.quote(at + '.aside')}"
+        )
     left, aside = _tidied(place.path)  # what a call left that was cut off
     if os.path.lexists(place.path):
         _move_away(place, saved, aside)

@@ -113,7 +113,7 @@ class Server:
         """Remove the socket of a server that is gone, or goes because it has no session left. Nothing hangs on it."""
         with suppress(FleetError, OSError):
             for _ in range(TRIES):
-                if self._tmux.tell(("list-sessions",)) is not None or self._tmux.clear():
+                if self._tmux.tell(("list-sessions",)) or self._tmux.clear():
                     return
                 time.sleep(TICK)
 

@@ -25,7 +25,7 @@ from fleet.places import Ground, Place
 from fleet.supervisor.place import place_of
 
 LONGEST = 500
-PROGRAMS = ("bin", ".bin")  # where what a check is lent keeps them
+BINS = ("", "bin", ".bin")  # where what a check is lent keeps them
 NAMED = 5  # paths in one sentence
 TICK = 0.01  # seconds by which a file system's clock may be late
 
@@ -53,8 +53,11 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
     except FleetError as problem:
         said = clean(problem.message, LONGEST)
         if first is not None:
-            way_out = f"see to it in {clean(attempt.cwd)}, then fleet retry {attempt.task}"
-            raise FleetError(f"what stands in its place cannot be taken any more: {said}; {way_out}") from None
+            way_out = f"{f'{problem.hint}; ' if problem.hint else ''}see to it in {clean(attempt.cwd)}"
+            said = (
+                f"what stands in its place cannot be taken any more: {said}; {way_out}, then fleet retry {attempt.task}"
+            )
+            raise FleetError(said) from None
         return replace(attempt, untaken=said)
     base = first.base_tree if first else _still(attempt, earlier, stand) or stand.tree
     return replace(attempt, began_at=stand.head, began_tree=stand.tree, base_tree=base, stores=ground.stores)
@@ -179,9 +182,9 @@ def _own(
     read, left = (partial(texts, ground.repository, ground.main / "objects", tree) for tree in trees)
     top = ground.repository.top.resolve()
     inner = at.relative_to(top).as_posix() if at.is_relative_to(top) else "."
-    there = partial(program.opening, also=[ground.top / need / bin for need in needs for bin in ("", *PROGRAMS)])
+    there = partial(program.opening, also=[ground.top / need / one for need in needs for one in BINS])
     at_top = "" if inner == "." else inner
-    return checks.own_files(commands, changes, names, read, left, program=there, needs=needs, at=at_top)
+    return checks.own_files(commands, changes, names, read, left, opening=there, needs=needs, at=at_top)
 
 
 def _judged(result: Result, changes: Sequence[Change], asked: Demands, own: checks.Own) -> Result:

@@ -167,9 +167,9 @@ def is_as_given(project: Project, top: Path, entry: Entry) -> bool:
 def _is_given(project: Project, top: Path, found: git.Repository, commit: str) -> bool:
     """Whether the main repository has its own copy of a submodule, with this commit in it."""
     place = git.find(top)
-    if place is None or not found.own.is_relative_to(place.own):
+    if place is None or not found.own.resolve().is_relative_to(place.own.resolve()):
         return False
-    copy = project.common / found.own.relative_to(place.own)
+    copy = project.common / found.own.resolve().relative_to(place.own.resolve())
     return git.bare(copy) is not None and not repository.ask(copy, "cat-file", "-e", f"{commit}^{{commit}}").code
 
 
