@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from fleet.host import git, index
 
 SECOND = 10**9
-EARLY = 1_700_000_000 * SECOND + SECOND // 10  # in the second in which the index is said to be written
+EARLY = 4_000_000_000 * SECOND + SECOND // 10  # in the second in which the index is said to be written
+LONG_AGO = 1_000_000_000 * SECOND
 WRITTEN = EARLY + SECOND // 2
 PATHS = ("a.txt", "sub/a link", "sub/" + "c" * 200)
 WHO = ("-c", "user.name=a", "-c", "user.email=a@example.invalid")
@@ -76,6 +77,15 @@ def test_what_was_written_again_in_that_second_is_in_doubt(tree: Path, when: int
     write_again(tree, PATHS[0], when)
     assert settled(tree) == list(PATHS[1:])
     assert run_git(tree, "ls-files", "-m") == f"{PATHS[0]}\n".encode()
+
+
+def test_what_has_an_old_time_and_was_changed_in_that_second_is_in_doubt(tree: Path) -> None:
+    for path in PATHS:
+        write(tree, path, "one\n", LONG_AGO)
+    run_git(tree, "add", "-A")
+    written = ((tree / PATHS[0]).stat().st_ctime_ns // SECOND + 1) * SECOND - 1
+    write_again(tree, PATHS[0], LONG_AGO)
+    assert PATHS[0] not in (settled(tree, written) or PATHS)
 
 
 def test_what_was_written_just_before_the_index_is_in_doubt_and_what_is_gone_is_gone(tree: Path) -> None:

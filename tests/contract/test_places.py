@@ -519,6 +519,30 @@ def test_a_commit_in_a_submodule_that_the_branch_names_is_nowhere_else_and_is_sa
     assert git(tmp_path / "back/lib", "show", "HEAD:code.txt") == "better"
 
 
+@pytest.mark.parametrize("inner", ["shown", "ignored"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_worktree_that_was_made_inside_is_saved_with_its_commits_and_is_known_no_more(
+    main: Path, kind: PlaceKind, inner: str, tmp_path: Path
+) -> None:
+    (main / ".git/info/exclude").write_text("ignored\n")
+    place = make(main, kind)
+    git(place.path, "worktree", "add", "--quiet", "--detach", inner)
+    lost = commit(place.path / inner, {"a.txt": "first\n"})
+    git(place.path / inner, "reset", "--quiet", "--hard", "HEAD~1")
+    tip = commit(place.path / inner, {"a.txt": "second\n"})
+    git(place.path / inner, "switch", "--quiet", "-c", "inner")
+    (place.path / inner / "more.txt").write_text("not committed\n")
+    saved = salvage.save(place, "x")
+    assert saved is not None
+    places.remove(place, saved)
+    assert len(git(main, "worktree", "list").splitlines()) == 1
+    git(main, "reflog", "expire", "--expire=now", "--all")
+    git(main, "gc", "--quiet", "--prune=now")
+    assert [git(main, "cat-file", "-t", one) for one in (lost, tip)] == ["commit", "commit"]
+    salvage.restore(find(main), "x", tmp_path / "back")
+    assert (tmp_path / "back" / inner / "more.txt").read_text() == "not committed\n"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_an_agent_planted_runs(main: Path, kind: PlaceKind, tmp_path: Path) -> None:
     place = make(main, kind)

@@ -7,6 +7,7 @@ import subprocess
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha1
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -893,3 +894,28 @@ def test_a_file_that_is_nothing_but_marks_of_a_merge_is_read_to_its_end(repo: Pa
     with (repo / "one.txt").open("a") as file:
         file.write(">>>>>>> b\n")
     assert take(repo).unmerged == ("one.txt",)
+
+
+def test_what_somebody_else_wrote_into_an_index_is_not_taken_for_what_stands_there(repo: Path) -> None:
+    (repo / "evil.txt").write_text("evil\n")
+    blobs = [run(repo, "hash-object", "-w", name) for name in ("one.txt", "evil.txt")]
+    (repo / "evil.txt").unlink()
+    honest, at = take(repo), repo / ".git/index"
+    facts, content = at.stat(), at.read_bytes()
+    content = content[: content.index(b"TREE")].replace(bytes.fromhex(blobs[0]), bytes.fromhex(blobs[1]))
+    at.write_bytes(content + sha1(content).digest())
+    os.utime(at, ns=(facts.st_atime_ns, facts.st_mtime_ns + 10**10))
+    assert run(repo, "diff", "--cached", "--name-only") == "one.txt"
+    assert take(repo).tree == honest.tree
+
+
+def test_a_worktree_that_was_made_inside_is_no_part_of_what_stands_there(repo: Path) -> None:
+    before = take(repo)
+    run(repo, "worktree", "add", "-q", "--detach", "sub/inner")
+    assert take(repo) == before
+
+
+def test_a_repository_that_git_would_wait_for_is_refused_with_the_reason(repo: Path) -> None:
+    os.mkfifo(repo / ".git/packed-refs")
+    with pytest.raises(FleetError, match="packed-refs is no plain file, and git would wait for it"):
+        repository.do(repo / ".git", "rev-parse", "--verify", "refs/heads/none", what="no")

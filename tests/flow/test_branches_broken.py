@@ -93,6 +93,21 @@ def test_a_file_in_the_place_of_a_place_is_left_alone(yard: Yard) -> None:
     assert not yard.rows()
 
 
+def test_who_finds_something_in_its_way_leaves_nothing_behind(yard: Yard) -> None:
+    path = Path(yard.create("taken")["path"])
+    yard.kill("taken")
+    path.mkdir()
+    (path / "mine.txt").write_text("mine\n")
+    ran = yard.fleet("create", "taken")
+    assert ran.code != 0
+    assert "is in the way, and fleet did not make it" in ran.err
+    assert not yard.rows()
+    assert not yard.salvage()
+    assert yard.mended() == []
+    shutil.rmtree(path)
+    yard.create("taken")
+
+
 def test_a_worktree_that_was_removed_with_git(yard: Yard) -> None:
     made = yard.create("pruned", "hello")
     yard.git("worktree", "remove", "--force", made["path"])

@@ -47,6 +47,7 @@ try stash 'git add -A && git stash && git stash pop'
 try commit 'git commit -qm work && git status'
 try branch 'git branch other && git switch -q other && git switch -q - && git branch -D other'
 try fetch 'git fetch -q "$P" main'
+try inner 'git worktree add -q --detach i && git -C i commit -q --allow-empty -m x && git worktree remove i'
 try pack 'git pack-refs --all && git repack -qadn'
 try tree 'echo "checks: [\"true\"]" >"$P/fleet.yaml"'
 try new 'echo x >"$P/new"'
@@ -62,6 +63,7 @@ try main-file 'git rev-parse HEAD >"$P/.git/refs/heads/main" || rm "$P/.git/refs
 try main-moved 'mv "$P/.git/refs/heads" "$P/.git/refs/h2"'
 try head 'echo ref: refs/heads/other >"$P/.git/HEAD" || rm "$P/.git/HEAD"'
 try index 'echo x >"$P/.git/index"'
+try others 'echo x >"$P/.git/worktrees/elsewhere/index" || rm -r "$P/.git/worktrees/elsewhere"'
 try ref-file 'echo x >"$P/.git/refs/fleet/x"'
 try moved 'mv "$P/.git/refs" "$P/.git/refs2" || mv "$P/.git/objects" "$P/.git/o2" || mv "$P/.git" "$P/.git2"'
 try unmounted 'umount "$P/.git/config" || umount "$P"'
@@ -102,6 +104,7 @@ def test_an_agent_gets_at_nothing_but_its_own(home: Scratch) -> None:
 
     began = git(project, "rev-parse", "main")
     git(project, "pack-refs", "--all")
+    git(project, "worktree", "add", "--quiet", "--detach", str(home.root / "elsewhere"))
     said = home.drain()
 
     assert (git(project, "rev-parse", "main"), git(project, "status", "--short")) == (began, "")
@@ -118,7 +121,7 @@ def test_an_agent_gets_at_nothing_but_its_own(home: Scratch) -> None:
     assert "from where the queue cannot be seen" in words
     assert not [one for one in said if one["event"] == "agent not fenced"]
     worked = {kind: home.artifact(one, "worked").read_text().split() for kind, one in apart.items()}
-    assert worked["worktree"] == ["stash", "commit", "branch", "fetch", "pack"], said
+    assert worked["worktree"] == ["stash", "commit", "branch", "fetch", "inner", "pack"], said
     assert worked["clone"] == [*worked["worktree"], "config", "config-file", "ref", "main"], "what it has of its own"
     assert sorted(one.name for one in project.iterdir()) == [".git", "README"]
     assert [home.task(one)["state"] for one in apart.values()] == ["done", "done"]

@@ -424,6 +424,10 @@ MAKEFILE = {"Makefile": ".PHONY: clean\ntest: unit\nunit:\n\tpython3 check.py\nc
         ("make test", "a.ok", {"Makefile": "S = a.ok\nS += b.ok\ntest: $(S)\n$(S): x.c\n\t./t\n"}, BACK),
         ("make test", "calc.ok", {"Makefile": "%.ok: %.py\n\tpython3 $<\n"}, BACK),
         ("make test", "calc.py", {"Makefile": "%.ok: %.py\n\tpython3 $<\n%: %.in\n\tcat $<\n"}, FREE),
+        ("make check", "unit/a.md", {"Makefile": ".PHONY: check\ncheck: unit\nunit:\n\t./t\n"}, BACK),
+        ("make check", "unit/a.md", {"Makefile": "check: unit\nunit:\n\t./t\n", "unit/b.md": ""}, FREE),
+        ("cargo fmt --check", "rustfmt.toml", {}, BACK),
+        ("ruff check .", "src/.ignore", {}, BACK),
         # what Python and its tools find by themselves
         ("python3 -m pytest", "evil.egg-info/entry_points.txt", {}, BACK),
         ("python3 -m pytest", "evil-1.dist-info/entry_points.txt", {}, BACK),

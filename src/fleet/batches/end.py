@@ -161,9 +161,9 @@ def _left(site: Site, attempt: Attempt) -> Result:
 def _removed(site: Site, attempt: Attempt, *, ignored: bool, large: bool) -> tuple[str | None, str]:
     """Remove the place; what `fleet salvage` has of it, and what could not be removed."""
     path, left = Path(attempt.cwd), ""
-    if path.is_dir() or places.record.read(path) is not None:
+    if (path.is_dir() and attempt.base is not None) or places.record.read(path) is not None:
         saved, left = _clear(site, attempt, ignored=ignored, large=large)
-    else:  # it was never begun, or whoever ended it was cut off later than that
+    else:  # it was never begun, whoever stands in its way, or whoever ended it was cut off later than that
         saved = salvage.earlier(place_of(attempt), attempt.task)
     return saved.name if saved else None, left
 

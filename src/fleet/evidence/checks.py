@@ -66,7 +66,7 @@ SETTINGS = (
     "Directory.Build.*", "composer.json", "Gemfile", ".shellcheckrc", ".yamllint*", ".markdownlint*",
     ".hadolint.yaml", ".ansible-lint", "uv.toml", "poetry.toml", "pdm.toml", ".python-version*", ".tool-versions",
     ".coverage*", "unittest.cfg", "nose2.cfg", "behave.ini", ".behaverc", ".nycrc*", ".c8rc*", ".taprc",
-    "*.tsbuildinfo",
+    "*.tsbuildinfo", ".ignore", ".rgignore", "rustfmt.toml", ".rustfmt.toml", ".importlinter",
 )  # fmt: skip
 HIDDEN_SETTINGS = (
     ".cargo/config.toml", ".cargo/config", ".mvn/maven.config", ".mvn/jvm.config", ".mvn/extensions.xml",
@@ -128,7 +128,7 @@ def own_files(
         if lent or planted or any(_is_weakened(path, one, led, read, left) for path in was):
             forbidden.update(ways)
             continue
-        apart = came and others.has_before(one)
+        apart = came and (others.has_before(one) or _makes_a_goal(one.path, led, known))
         apart = apart or (came and _is_left_out(one.path, led, has_tests=has_tests))
         if apart or any(_is_own(path, led) or _may_change(path, led) for path in was):
             back.update(ways)
@@ -140,6 +140,12 @@ def _does_as_much(path: str, led: Led) -> bool:
     module = _is_shadow(path, led) or _is_compiled(path)
     first = _is_read_first(path, led) or path in led.goals
     return _is_awaited(path, led) or module or first or _is_runner(path)
+
+
+def _makes_a_goal(path: str, led: Led, known: Collection[str]) -> bool:
+    """Whether a new file makes a directory that stands for what is to be made."""
+    goals = [one for one in parents(path) if one in led.goals]
+    return any(not any(had.startswith(f"{goal}/") for had in known) for goal in goals)
 
 
 def _is_weakened(path: str, change: Change, led: Led, read: Texts, left: Texts) -> bool:

@@ -129,7 +129,7 @@ class Trees:
         head = git.head(self._found).commit
         self._shop.heed_modes(settings or self._found.common)
         without = {os.fsencode(path) for path in leave_out}
-        changed = [one for one in self._changed(head) if one.path not in without or one.is_tracked]
+        changed = [one for one in self._differing(head) if one.path not in without or one.is_tracked]
         ways = Ways(self._shop, base or head, head, settings or self._found.common)
         left_out, changed = ways.apart(changed)
         self._must_be_small(changed)
@@ -195,6 +195,16 @@ class Trees:
             (self._shop.at / "index").unlink(missing_ok=True)
             self._shop.do("read-tree", "--reset", head or EMPTY_TREE)
             return self._shop.changed()
+
+    def _differing(self, head: str | None) -> list[Entry]:
+        """What differs from the index. What is staged is looked at again, because another agent may be able to write
+        to the index; and a worktree inside is no part of this one.
+        """
+        inner = {os.fsencode(at) + b"/" for _, at in repository.linked_below(self._found.common, self._found.top)}
+        top = os.fsencode(self._found.top)
+        changed = [one for one in self._changed(head) if one.is_tracked or os.path.join(top, one.path) not in inner]
+        known = {one.path for one in changed}
+        return changed + [one for one in self._shop.staged(head or EMPTY_TREE) if one.path not in known]
 
     def _has_both(self, one: Entry) -> bool:
         """Whether git's marks of both sides stand in a file. That git was not told of the end of a merge is no harm."""

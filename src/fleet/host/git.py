@@ -27,6 +27,7 @@ SYMREFS = 5
 PREFIX = "fleet-git-"
 LONG_AGO = 3600.0
 LARGEST_SETTINGS = 1024**2
+OPENED = ("HEAD", "config", "packed-refs", "shallow", "info/exclude", "info/attributes", "info/grafts")
 LISTS = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
@@ -88,6 +89,15 @@ def waits_for(top: Path) -> str:
             with suppress(OSError):
                 if not stat.S_ISREG(os.stat(path).st_mode):
                     return f"{os.path.relpath(path, top)} is no plain file, and git would wait for it"
+    return ""
+
+
+def waits_in(own: Path) -> str:
+    """The same of a git that looks at nothing but a repository, to some of whose files an agent can write, too."""
+    for name in OPENED:
+        path = own / name
+        if os.path.lexists(path) and not path.is_file() and not path.is_dir():
+            return f"{path} is no plain file, and git would wait for it"
     return ""
 
 

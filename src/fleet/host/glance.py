@@ -28,7 +28,7 @@ TOGETHER = max(2, os.cpu_count() or 2)
 LARGE = 64 * 1024  # bytes of an index: some seven hundred files
 STATUS = (
     "-c", "core.bare=false", "status", "-z", "--porcelain=v1", "--untracked-files=normal", "--no-renames",
-    "--ignore-submodules=all",
+    "--ignore-submodules=dirty",
 )  # fmt: skip
 
 

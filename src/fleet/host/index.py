@@ -53,8 +53,8 @@ def without_doubt(content: bytes, written: int, top: bytes) -> bytes | None:
     is what it was; of every other one it is noted that it changed long ago, so git reads it. (The size and the time of
     writing stay: others compare those.) None for an index that we do not know.
 
-    Only who writes to a file twice within one tick of the clock, while a git that works for longer reads it in
-    between, is not seen.
+    Not seen is who writes to a file twice within one tick of the clock, while a git that works for longer reads it in
+    between; and who goes on writing to memory that a file is mapped to, which moves no time.
     """
     if len(content) > LARGEST_READ or _sum(content[:-HASH]) != content[-HASH:]:
         return None
@@ -74,7 +74,7 @@ def _sum(content: bytes | bytearray) -> bytes:
 
 
 def _in_doubt(content: bytes, second: int) -> Iterator[tuple[int, Noted, bytes]]:
-    """Each file that was written in that second or later: where its entry is, what is noted of it, and its path."""
+    """Each file that was written or changed in that second or later: where its entry is, what is noted, its path."""
     mark, version, count = HEADER.unpack_from(content)
     if mark != b"DIRC" or version not in (2, 3):
         raise ValueError(version)
@@ -83,7 +83,7 @@ def _in_doubt(content: bytes, second: int) -> Iterator[tuple[int, Noted, bytes]]
         *noted, flags = ENTRY.unpack_from(content, at)
         start = at + ENTRY.size + (2 if flags & EXTENDED else 0)
         end = content.index(b"\0", start) if flags & LONG_PATH == LONG_PATH else start + (flags & LONG_PATH)
-        if noted[2] >= second:
+        if noted[0] >= second or noted[2] >= second:
             yield at, tuple(noted), content[start:end]
         at += (end - at + 8) & ~7
     while at < len(content) - HASH:
@@ -97,7 +97,7 @@ def _is_certain(noted: Noted, before: int, path: bytes) -> bool:
     """Whether a file is as noted, and was written before that moment. Some file systems know no fractions."""
     changed, changed_ns, written, written_ns, inode, size = noted
     time = written * SECOND + written_ns
-    if time >= before or not changed_ns:
+    if max(time, changed * SECOND + changed_ns) >= before or not changed_ns:
         return False
     try:
         facts = os.lstat(path)

@@ -100,7 +100,10 @@ def ask(common: Path, *args: str, stdin: bytes = b"", cwd: Path | None = None) -
     """Run git on a repository of the user's, without hooks."""
     argv = ["git", *QUIET, f"--git-dir={common}", *args]
     env = environment() | (FROM_FILES if FETCH.intersection(args) else {})
-    return run(argv, cwd=cwd or common, env=env, timeout=SECONDS, stdin=stdin, keep=_locks.get())
+    return run(
+        argv, cwd=cwd or common, env=env, timeout=SECONDS, stdin=stdin, keep=_locks.get(),
+        doubt=partial(git.waits_in, common),
+    )  # fmt: skip
 
 
 def do(common: Path, *args: str, stdin: bytes = b"", what: str) -> str:
@@ -112,7 +115,7 @@ def do(common: Path, *args: str, stdin: bytes = b"", what: str) -> str:
 
 
 def refused(done: Ran, what: str) -> FleetError:
-    said = " ".join(done.said.split())
+    said = done.waits or " ".join(done.said.split())
     if any(words in said for words in FULL):
         return Unavailable(f"{what}: there is no room left on the disk", hint="fleet clean --places")
     if held := LOCKED.search(said):
@@ -182,6 +185,12 @@ def linked(common: Path) -> Iterator[tuple[Path, Path, str]]:
             if marker:
                 where = Path(marker) if os.path.isabs(marker) else (own / marker)
                 yield own, where.parent, branch_of(own)
+
+
+def linked_below(common: Path, top: Path) -> list[tuple[Path, Path]]:
+    """The linked worktrees below a directory: their entries in the repository, and where they stand."""
+    at = top.resolve()
+    return [(own, where) for own, where, _ in linked(common) if at in where.resolve().parents]
 
 
 def tree_of(common: Path, commit: str) -> str | None:
@@ -267,6 +276,19 @@ class Workshop:
     def _listed(self, ignored: bool) -> bytes:
         hidden = () if ignored else ("--exclude-standard",)
         return self.do("ls-files", "-z", "-v", "-s", "-c", "-o", "-m", "-d", *hidden, tree=True)
+
+    def staged(self, commit: str) -> list[Entry]:
+        """The files that the index has otherwise than a commit, as far as they are there."""
+        done = self.ask(
+            "diff-index", "--cached", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=none", commit
+        )
+        words = done.out.split(b"\0")
+        found = []
+        for facts, path in zip(words[::2], words[1::2], strict=False):
+            _, mode, _, blob, _ = facts.decode().split(" ")
+            if mode.startswith("1") and mode != "160000" and _is_kept(self.top / os.fsdecode(path)):
+                found.append(Entry(path, mode, blob, changed=True, hidden=True))  # whatever its time is
+        return found
 
     def attributes(self, paths: Sequence[bytes], tree: str, more: bytes) -> dict[bytes, dict[str, str]]:
         """Attributes of paths by what stands in a commit or a tree, and by more that goes before it."""

@@ -84,9 +84,11 @@ def repair(common: Path, path: Path) -> None:
 
 
 def forget(common: Path, path: Path) -> None:
-    """Remove what the repository knows of the worktree at a path, whether its directory is there or not."""
+    """Remove what the repository knows of the worktree at a path, and of those that were made inside it, whether its
+    directory is there or not.
+    """
     for own, where, _ in list(repository.linked(common)):
-        if where == path or where.resolve() == path.resolve():
+        if where == path or path.resolve() in (where.resolve(), *where.resolve().parents):
             repository.remove_tree(own)
     _sweep(common, path)
 

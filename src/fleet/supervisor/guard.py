@@ -46,7 +46,8 @@ def guard(attempt: Attempt, environment: Mapping[str, str], given: Mapping[str, 
     held = dict.fromkeys(above for one in branches for above in reversed(one.parents) if above.is_relative_to(common))
     stores = dict.fromkeys((common, *(common / name for name in STORES), *held))
     closed = tuple(common / name for name in (*SETTINGS, *FOLDERS, MODULES))
-    return Guard(trees, (*stores, *own), (*closed, *_checked_out(found, attempt), *branches))
+    read_only = (*closed, *_checked_out(found, attempt), *branches, *_others(common, attempt))
+    return Guard(trees, (*stores, *own), read_only)
 
 
 def check_guard(attempt: Attempt, environment: Mapping[str, str], own: Iterable[Path]) -> Guard:
@@ -94,6 +95,15 @@ def _branches(found: places.Project, attempt: Attempt) -> Iterator[Path]:
             with suppress(OSError):
                 files.create(common / name, f"{commit}\n".encode())
             yield common / name
+
+
+def _others(common: Path, attempt: Attempt) -> Iterator[Path]:
+    """What git notes of other worktrees, those of other agents among them: their index says what they did."""
+    place = _place(attempt)
+    here = git.find(place)
+    mine = {_real(one) for one in (*([here.own] if here else []), *dict(repository.linked_below(common, place)))}
+    with suppress(OSError):
+        yield from (one for one in sorted((common / "worktrees").iterdir()) if _real(one) not in mine)
 
 
 def _place(attempt: Attempt) -> Path:

@@ -77,6 +77,8 @@ def look(project: Project, place: Place, *, ignored: bool, only_mark: bool = Fal
             finds.taken = frozenset(name.removeprefix(REFS) for name, _ in refs if name.startswith(REFS))
     for entry in finds.entries:
         _gather(finds, project, place.path, entry)
+    for _, where in repository.linked_below(found.common, place.path):
+        finds.inside += _nested(place.path, where)  # also where git ignores it
     if place.path / ".git" != found.own and (place.path / ".git").is_dir():
         finds.inside += below(place.path, place.path / ".git")  # the agent put a repository of its own in the way
     finds.inside = list(dict.fromkeys(finds.inside))
@@ -174,7 +176,9 @@ def _is_given(project: Project, top: Path, found: git.Repository, commit: str) -
 
 
 def _nested(top: Path, at: Path) -> list[bytes]:
-    """The files of a repository inside: those that it does not ignore, and all of what its git keeps."""
+    """The files of a repository inside: those that it does not ignore, and all of what its git keeps. A worktree's git
+    keeps nothing there, and is known no more once the place is gone.
+    """
     found = git.find(at)
     if found is None or found.top != at:
         return below(top, at)
@@ -191,6 +195,8 @@ def _nested(top: Path, at: Path) -> list[bytes]:
         elif is_file(path):
             inner.inside.append(os.path.relpath(os.fsencode(path), os.fsencode(top)))
     marker = at / ".git"
+    if found.own.parent.name == "worktrees":
+        return inner.inside
     kept = [os.path.relpath(os.fsencode(marker), os.fsencode(top))] if is_file(marker) else below(top, marker)
     return inner.inside + kept
 
@@ -302,18 +308,24 @@ def unreachable(shop: repository.Workshop, named: set[str], known: list[str]) ->
 
 def _named(found: git.Repository, place: Place) -> set[str]:
     """Every commit that git's own files of this place name: HEAD, its history, refs, a merge or rebase under way."""
-    named = set()
-    for directory, folders, names in files.walk(str(found.own)):
-        if directory == str(found.own):
-            folders[:] = [name for name in folders if name not in ("objects", "modules", "lfs", "hooks", "worktrees")]
-        for name in names:
-            if name == "index" or name.startswith("sharedindex."):
-                continue
-            named |= _hexes(Path(directory, name))
+    named = _spoken_of(found.own)
+    for own, _ in repository.linked_below(found.common, place.path):
+        named |= _spoken_of(own)
     if found.own != found.common:
         named |= _stashes(found.common, place.branch)
     head = git.head(found).commit
     return named | ({head} if head else set())
+
+
+def _spoken_of(own: Path) -> set[str]:
+    named = set()
+    for directory, folders, names in files.walk(str(own)):
+        if directory == str(own):
+            folders[:] = [name for name in folders if name not in ("objects", "modules", "lfs", "hooks", "worktrees")]
+        for name in names:
+            if name != "index" and not name.startswith("sharedindex."):
+                named |= _hexes(Path(directory, name))
+    return named
 
 
 def _hexes(path: Path) -> set[str]:
