@@ -34,11 +34,11 @@ def restore(project: Project, name: str, to: Path, branch: str | None = None) ->
     """
     kept = find(project, name)
     to = to.resolve()
+    there, hint = to.is_dir(), "give another directory: --to PATH"
     if to.is_relative_to(project.common):
-        raise FleetError(f"{clean(str(to))} is inside of what git keeps", hint="give another directory: --to PATH")
-    there = to.is_dir()
+        raise FleetError(f"{clean(str(to))} is inside of what git keeps", hint=hint)
     if os.path.lexists(to) and (not there or any(to.iterdir())):
-        raise FleetError(f"{clean(str(to))} is there already, and is not written over", hint="give another directory: --to PATH")
+        raise FleetError(f"{clean(str(to))} is there already, and is not written over", hint=hint)
     what = f"{kept.name} cannot be restored"
     head = kept.head or _nothing(project)
     worktree.add_empty(project, to, check_branch(branch) if branch else None, head, what)
