@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from standins.coders.scratch import until
-from standins.crashes import COMMITTED, KILLED, WHEN, Crash, begun, cut_short
+from standins.crashes import COMMITTED, KILLED, WHEN, Crash, begun, cut_short, restored
 from standins.yard import Yard
 from standins.yard import yard as opened
 
@@ -198,6 +198,11 @@ def test_who_is_stopped_while_set_up_runs_begins_no_agent_and_leaves_nothing(yar
 def test_who_is_killed_while_git_makes_the_place_leaves_nothing(yard: Yard, when: str) -> None:
     """Every other step of it, and of ending an agent, is among the tests of promises under faults."""
     assert begun(yard, "cut-off", Crash("git", 1, when)).code == KILLED
+
+
+@pytest.mark.parametrize(("at", "when"), [(4, "after"), (8, "orphan"), (12, "before")])
+def test_who_is_killed_while_it_restores_something_leaves_nothing(yard: Yard, at: int, when: str) -> None:
+    assert restored(yard, "cut-off", Crash("git", at, when)).code == KILLED
 
 
 def _kill(yard: Yard) -> str:

@@ -73,6 +73,27 @@ def ended(yard: Yard, branch: str, crash: Crash) -> Ran:
     return done
 
 
+def restored(yard: Yard, branch: str, crash: Crash) -> Ran:
+    """A restore that is killed, and what it left put right: then all of it is there, or nothing. How it went."""
+    yard.create(branch, PROMPT)
+    (row,) = yard.kill(branch)
+    back = yard.root / f"back-{branch}"
+    words = ("salvage", "restore", row["saved"], "--to", back, "--branch", f"back-{branch}")
+    done = yard.fleet(*words, env=yard.crashing(crash.program, crash.at, crash.when))
+    yard.mended()
+    assert not list(yard.root.glob(".restoring-*"))
+    if not back.exists():
+        yard.ok(*words)
+    assert {path: (back / path).read_bytes() for path in LEFT} == LEFT
+    assert yard.git("status", "--porcelain", cwd=back).split() == ["M", "a.txt", "A", "s.txt", "??", "n.txt"]
+    yard.git("worktree", "remove", "--force", str(back))
+    assert len(yard.git("worktree", "list").splitlines()) == 1
+    for name in {f"back-{branch}"} & yard.branches():
+        yard.git("branch", "-qD", name)
+    judge(yard, branch, wrote=True)
+    return done
+
+
 def at_a_moment(yard: Yard, words: Sequence[str], after: float) -> float:
     """Kill whoever runs this command after some seconds, if it still runs; how long it ran."""
     running, began = yard.start(*words), time.monotonic()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from standins.coders.scratch import Ran
-from standins.crashes import KILLED, PROMPT, WHEN, Crash, at_a_moment, begun, ended, judge, settle
+from standins.crashes import KILLED, PROMPT, WHEN, Crash, at_a_moment, begun, ended, judge, restored, settle
 from standins.witness.scene import LARGE, SEED, scale
 from standins.yard import Yard
 from standins.yard import yard as opened
@@ -24,8 +24,9 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
         yield made
 
 
-@pytest.mark.parametrize("program", ["git", "tmux"])
-@pytest.mark.parametrize("what", [begun, ended])
+@pytest.mark.parametrize(
+    ("what", "program"), [(begun, "git"), (begun, "tmux"), (ended, "git"), (ended, "tmux"), (restored, "git")]
+)
 def test_killed_at_a_call(yard: Yard, what: Callable[[Yard, str, Crash], Ran], program: str) -> None:
     """In large at every call and in every way; in small at some."""
     assert what(yard, "whole", Crash(program, NEVER, "before")).code == 0

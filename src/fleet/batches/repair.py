@@ -10,8 +10,9 @@ from fleet.batches.end import HEARD_WITHIN, Ended, end
 from fleet.batches.site import Site
 from fleet.core import FleetError
 from fleet.core.task import CANCELLED, Status
+from fleet.core.text import clean
 from fleet.core.work import Attempt, Ending
-from fleet.places import ports
+from fleet.places import ports, salvage
 from fleet.supervisor.environment import marks
 from fleet.supervisor.heard import alone
 
@@ -28,7 +29,7 @@ class Mended:
 def repair(site: Site) -> list[Mended]:
     """Finish what was cut off in the middle, end what nobody owns, and forget what is not there any more."""
     found = [mended for attempt in site.attempts() for mended in _attempt(site, attempt)]
-    found += [*_terminals(site), *_tasks(site), *_ports(site)]
+    found += [*_terminals(site), *_tasks(site), *_ports(site), *_restored(site)]
     site.server.tidy()
     return found
 
@@ -122,6 +123,12 @@ def _tasks(site: Site) -> list[Mended]:
 def _first(task: str) -> Attempt:
     """The attempt as it would be, to find its directory by."""
     return Attempt(f"{task}.1", task, 1, "", None, "", "", 0.0)
+
+
+def _restored(site: Site) -> list[Mended]:
+    """What was being restored, and never came to have its name."""
+    cleared = "cleared away what was there of it; it is still saved"
+    return [Mended(f"the restoring of {clean(str(to))} was cut off", cleared) for to in salvage.clear_up(site.project)]
 
 
 def _ports(site: Site) -> list[Mended]:

@@ -31,11 +31,9 @@ def add(project: Project, wanted: Record, path: Path) -> None:
     submodules.fill(project, path)
 
 
-def add_empty(project: Project, path: Path, branch: str | None, commit: str, what: str) -> None:
-    """A worktree on a new branch, or on none, with nothing checked out."""
-    if branch and repository.ref(project.common, f"refs/heads/{branch}") is not None:
-        raise FleetError(f"{what}: there is a branch {clean(branch)} already", hint="choose another branch")
-    done = _add(project, path, branch, commit, "--no-checkout")
+def add_empty(project: Project, path: Path, commit: str, what: str) -> None:
+    """A worktree on no branch, with nothing checked out."""
+    done = _add(project, path, None, commit, "--no-checkout")
     if done.code:
         raise repository.refused(done, what)
 

@@ -1,7 +1,7 @@
 """Everything that only a place has, kept in the main repository until it is dropped."""
 
 from fleet.places.salvage.kept import Content, Kept, all, drop, find, show
-from fleet.places.salvage.restore import restore
+from fleet.places.salvage.restore import clear_up, restore
 from fleet.places.salvage.save import CAP, Saved, TooBig, earlier, is_as_saved, save, save_alone
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Saved",
     "TooBig",
     "all",
+    "clear_up",
     "drop",
     "earlier",
     "find",

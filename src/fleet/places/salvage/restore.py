@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from fleet.core import FleetError
+from fleet.core import FleetError, Unavailable
 from fleet.core.frozen import dataclass
 from fleet.core.text import clean
-from fleet.host import repository
+from fleet.host import files, git, locks, repository
 from fleet.places import worktree
 from fleet.places.paths import Project, check_branch
 from fleet.places.salvage.kept import Facts, Kept, facts_of, find
 
 FILES, MODULES = b"files/", b"git/modules/"
 SCOPES = ("local", "worktree")
+ASIDE = ".restoring-"
+LOCK = "fleet-restoring"
+PATIENCE = 30.0
 GITDIR = re.compile(r"gitdir: .*/modules/(.+)")
 
 
@@ -30,41 +34,101 @@ class _Item:
 def restore(project: Project, name: str, to: Path, branch: str | None = None) -> Kept:
     """Bring a salvage back in a new directory, on a new branch or on none; nothing that is there is written over.
 
-    When that fails, nothing is left of it.
+    It is filled beside that, and has its name once it is whole. When that fails, nothing is left of it; who is killed
+    leaves what `clear_up` finds.
     """
     kept = find(project, name)
     to = to.resolve()
-    there, hint = to.is_dir(), "give another directory: --to PATH"
-    if to.is_relative_to(project.common):
-        raise FleetError(f"{clean(str(to))} is inside of what git keeps", hint=hint)
-    if os.path.lexists(to) and (not there or any(to.iterdir())):
-        raise FleetError(f"{clean(str(to))} is there already, and is not written over", hint=hint)
     what = f"{kept.name} cannot be restored"
-    head = kept.head or _nothing(project)
-    worktree.add_empty(project, to, check_branch(branch) if branch else None, head, what)
-    try:
-        _fill(project, kept, to, what)
-    except BaseException as problem:
-        repository.remove_tree(to)
-        worktree.forget(project.common, to)
-        if branch:
-            repository.ask(project.common, "update-ref", "-d", f"refs/heads/{branch}", head)
-        if there:
-            to.mkdir()
-        if isinstance(problem, OSError):
-            raise FleetError(f"{what}: {problem.strerror}: {clean(str(problem.filename))}") from problem
-        raise
+    _must_be_free(project, to, branch, what)
+    with _alone(project, PATIENCE) as is_alone:
+        if not is_alone:
+            raise Unavailable(f"{what}: something else is being restored in this repository", hint="try again")
+        _bring_back(project, kept, to, branch, what)
     return kept
 
 
-def _fill(project: Project, kept: Kept, to: Path, what: str) -> None:
+def _must_be_free(project: Project, to: Path, branch: str | None, what: str) -> None:
+    hint = "give another directory: --to PATH"
+    if to.is_relative_to(project.common):
+        raise FleetError(f"{clean(str(to))} is inside of what git keeps", hint=hint)
+    if os.path.lexists(to) and (not to.is_dir() or any(to.iterdir())):
+        raise FleetError(f"{clean(str(to))} is there already, and is not written over", hint=hint)
+    if branch and repository.ref(project.common, f"refs/heads/{check_branch(branch)}") is not None:
+        raise FleetError(f"{what}: there is a branch {clean(branch)} already", hint="choose another branch")
+
+
+def _bring_back(project: Project, kept: Kept, to: Path, branch: str | None, what: str) -> None:
+    head, there = kept.head or _nothing(project), to.is_dir()
+    aside = at = to.with_name(f"{ASIDE}{to.name}")
+    _forget(project, aside)  # what somebody left who was killed
+    worktree.add_empty(project, aside, head, what)
+    try:
+        own = next(own for own, where, _ in repository.linked(project.common) if where.resolve() == aside)
+        put = _fill(project, kept, aside, own, what)
+        os.rename(aside, to)
+        at = to
+        _name(own, to)
+        _reconnect(own, [to / one.relative_to(aside) for one in put if one.is_relative_to(aside)])
+        if branch:
+            repository.do(project.common, "branch", "--no-track", branch, head, what=what)
+            repository.do(own, "symbolic-ref", "HEAD", f"refs/heads/{branch}", what=what)
+    except BaseException as problem:
+        _forget(project, at)
+        worktree.forget(project.common, aside)
+        if there:
+            to.mkdir(exist_ok=True)
+        if isinstance(problem, OSError):
+            raise FleetError(f"{what}: {problem.strerror}: {clean(str(problem.filename))}") from problem
+        raise
+
+
+def clear_up(project: Project) -> list[Path]:
+    """Put right what was left by whoever was killed while it restored something; where that was to be."""
+    found = []
+    with _alone(project, 0.0) as is_alone:
+        for own, where, _ in list(repository.linked(project.common)) if is_alone else ():
+            if not where.name.startswith(ASIDE):
+                continue
+            to = where.with_name(where.name.removeprefix(ASIDE))
+            there = git.find(to)
+            if not where.exists() and there is not None and there.own.resolve() == own.resolve():
+                _name(own, to)  # it was whole
+                continue
+            _forget(project, where)
+            found.append(to)
+    return found
+
+
+@contextmanager
+def _alone(project: Project, patience: float) -> Iterator[bool]:
+    lock = locks.take(project.common / LOCK, patience)
+    try:
+        if lock is None:
+            yield False
+        else:
+            with repository.under(lock):
+                yield True
+    finally:
+        if lock is not None:
+            locks.release(lock)
+
+
+def _forget(project: Project, at: Path) -> None:
+    repository.remove_tree(at)
+    worktree.forget(project.common, at)
+
+
+def _name(own: Path, to: Path) -> None:
+    """Let git know where a worktree stands."""
+    files.write(own / "gitdir", f"{to}/.git\n".encode())
+
+
+def _fill(project: Project, kept: Kept, to: Path, own: Path, what: str) -> list[Path]:
     facts = facts_of(project, kept)
-    own = next(own for own, at, _ in repository.linked(project.common) if at.resolve() == to)
     items = list(_items(project, kept.commit))
     _index(project, own, to, items, what)
-    for marker in _files(project, items, facts, to, own):
-        if marker.name == ".git" and marker.is_file() and not marker.is_symlink():
-            _reconnect(own, marker)
+    return _files(project, items, facts, to, own)
 
 
 def _nothing(project: Project) -> str:
@@ -138,8 +202,14 @@ def _files(project: Project, items: list[_Item], facts: Facts, to: Path, own: Pa
     return put
 
 
-def _reconnect(own: Path, marker: Path) -> None:
-    """Let a submodule find its repository again, and the repository its files."""
+def _reconnect(own: Path, put: Iterable[Path]) -> None:
+    """Let each submodule find its repository again, and the repository its files."""
+    for marker in put:
+        if marker.name == ".git" and marker.is_file() and not marker.is_symlink():
+            _connect(own, marker)
+
+
+def _connect(own: Path, marker: Path) -> None:
     said = GITDIR.match(marker.read_text(errors="surrogateescape"))
     module = Path(os.path.normpath(own / "modules" / said[1].strip())) if said else None
     if module is None or not module.is_relative_to(own / "modules") or not (module / "HEAD").exists():
