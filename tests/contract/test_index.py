@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from hashlib import sha1
 from pathlib import Path
 
@@ -49,9 +50,10 @@ def tree(tmp_path: Path) -> Path:
 
 def settled(tree: Path, written: int = WRITTEN) -> list[str] | None:
     """The files that are certain."""
-    found = index.without_doubt((tree / ".git/index").read_bytes(), written, os.fsencode(tree))
-    if found is None:
+    looked = index.look((tree / ".git/index").read_bytes(), written, tree, is_whole=False)
+    if looked is None:
         return None
+    found = looked[0]
     assert found[-20:] == sha1(found[:-20]).digest()
     (tree / ".git/index").write_bytes(found)
     said = run_git(tree, "ls-files", "--debug").decode().split("\n")
@@ -105,6 +107,54 @@ def test_what_was_written_in_an_earlier_second_is_not_looked_at(tree: Path) -> N
     assert settled(tree, WRITTEN + SECOND) == list(PATHS)
 
 
+def differing(tree: Path, since: float | None = None) -> list[str]:
+    copied = tree / ".git/copied"
+    index.copy(tree / ".git/index", copied)
+    found = index.differing(copied, tree, since)
+    assert found is not None
+    return [os.fsdecode(one.path) for one in found]
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [
+        lambda tree: write_again(tree, PATHS[0]),  # of the same size, and with the same time of writing
+        lambda tree: (tree / PATHS[0]).unlink(),
+        lambda tree: (tree / PATHS[0]).chmod(0o755),
+    ],
+    ids=["written", "gone", "mode"],
+)
+def test_what_differs_is_told_whenever_the_index_was_written(tree: Path, touch: Callable[[Path], None]) -> None:
+    os.utime(tree / ".git/index", ns=(EARLY + 10 * SECOND,) * 2)
+    assert differing(tree) == []
+    touch(tree)
+    assert differing(tree) == [PATHS[0]]
+
+
+def test_what_was_touched_since_a_moment_differs_whatever_is_noted(tree: Path) -> None:
+    os.utime(tree / ".git/index", ns=(EARLY + 10 * SECOND,) * 2)
+    touched = max((tree / path).lstat().st_ctime for path in PATHS)
+    assert differing(tree, touched + 1) == []
+    assert differing(tree, touched - 3600) == list(PATHS)
+
+
+def test_repositories_and_what_is_hidden_or_not_merged_are_told(tree: Path) -> None:
+    run_git(tree, "init", "-q", "inner")
+    run_git(tree / "inner", "commit", "-q", "--allow-empty", "-m", "one")
+    run_git(tree, "add", "inner")
+    run_git(tree, "update-index", "--assume-unchanged", PATHS[0])
+    write_again(tree, PATHS[0])
+    blob = run_git(tree, "hash-object", "-w", PATHS[2]).decode().strip()
+    info = "".join(f"100644 {blob} {stage}\tb.txt\0" for stage in (1, 3))
+    subprocess.run(["git", "update-index", "-z", "--index-info"], cwd=tree, input=info.encode(), check=True)
+    found = index.look((tree / ".git/index").read_bytes(), EARLY + 10 * SECOND, tree, is_whole=True)
+    assert found is not None
+    assert [(os.fsdecode(one.path), one.stage, one.is_hidden, one.mode) for one in found[1]] == [
+        (PATHS[0], 0, True, 0o100644), ("b.txt", 1, False, 0o100644), ("b.txt", 3, False, 0o100644),
+        ("inner", 0, False, 0o160000),
+    ]  # fmt: skip
+
+
 def test_an_index_that_is_not_known_is_left_alone(tree: Path) -> None:
     at = tree / ".git/index"
     run_git(tree, "update-index", "--index-version", "4")
@@ -117,14 +167,14 @@ def test_an_index_that_is_not_known_is_left_alone(tree: Path) -> None:
     assert settled(tree) is not None
     whole = at.read_bytes()
     for odd in (b"", b"DIRC", whole[:-1], whole + b"x", b"X" + whole[1:]):
-        assert index.without_doubt(odd, WRITTEN, os.fsencode(tree)) is None
+        assert index.look(odd, WRITTEN, tree, is_whole=True) is None
 
 
 def test_an_index_with_longer_names_is_left_alone(tmp_path: Path) -> None:
     run_git(tmp_path, "init", "-q", "--object-format=sha256")
     write(tmp_path, "a.txt", "one\n")
     run_git(tmp_path, "add", "-A")
-    assert index.without_doubt((tmp_path / ".git/index").read_bytes(), WRITTEN, os.fsencode(tmp_path)) is None
+    assert index.look((tmp_path / ".git/index").read_bytes(), WRITTEN, tmp_path, is_whole=True) is None
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -134,8 +184,8 @@ def test_no_index_that_an_agent_wrote_is_too_much(tree: Path, edits: list[tuple[
     for at, value in edits:
         body[at % len(body)] = value
     del body[len(body) - cut :]
-    found = index.without_doubt(bytes(body) + sha1(body).digest(), WRITTEN, os.fsencode(tree))
-    assert found is None or len(found) == len(body) + 20
+    found = index.look(bytes(body) + sha1(body).digest(), WRITTEN, tree, is_whole=True)
+    assert found is None or len(found[0]) == len(body) + 20
 
 
 def test_a_look_finds_what_changed_in_the_moment_of_the_index(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import zlib
 from collections.abc import Callable
@@ -372,7 +373,8 @@ def test_what_a_new_place_has_is_known_without_a_look(repo: Path, tmp_path: Path
     (repo / "one.txt").write_text("not committed\n")
     at, found = place(repo, tmp_path, kind)
     assert found.began_tree == run(at, "rev-parse", "HEAD^{tree}")
-    assert found_as_made(replace(found, began_at=None, began_tree=None, base_tree=None, stores=())) == found
+    made = found_as_made(replace(found, began_at=None, began_tree=None, base_tree=None, stores=()))
+    assert made == replace(found, base_taken=made.base_taken)
 
 
 @pytest.mark.parametrize("kind", list(PlaceKind))
@@ -776,6 +778,56 @@ def test_attributes_of_the_agents_own_hide_no_work(repo: Path) -> None:
     result = left_by(attempt, {}, {})
     assert result.left_out == []
     assert {one.path for one in result.changes} == {".gitattributes", "one.txt", "new.txt"}
+
+
+def forge_note(at: Path, path: str) -> None:
+    """Let the index say that a file, as it stands there now, is what was committed."""
+    file, facts = at / ".git/index", (at / path).stat()
+    found = bytearray(file.read_bytes())
+    entry = found.index(path.encode() + b"\0") - 62
+    seconds = [part for when in (facts.st_ctime_ns, facts.st_mtime_ns) for part in divmod(when, 10**9)]
+    struct.pack_into("!4I", found, entry, *seconds)
+    struct.pack_into("!I", found, entry + 20, facts.st_ino & 0xFFFFFFFF)
+    struct.pack_into("!I", found, entry + 36, facts.st_size)
+    found[-20:] = sha1(found[:-20]).digest()
+    file.write_bytes(found)
+    os.utime(file, (facts.st_mtime + 10, facts.st_mtime + 10))
+
+
+def test_an_index_that_the_agent_forged_hides_no_work(repo: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "one.txt").write_text("hidden\n")
+    forge_note(repo, "one.txt")
+    assert run(repo, "status", "--porcelain") == "", "git believes it"
+    first = left_by(attempt, {}, {})
+    assert [one.path for one in first.changes] == ["one.txt"]
+    again = found_by(replace(attempt, id="t1.2", number=2), [replace(attempt, verdict=Verdict.RETRY)])
+    assert again.began_tree == first.tree
+    assert [one.path for one in left_by(again, {}, {}).changes] == ["one.txt"], "nor from the attempt after it"
+
+
+def test_what_git_wrote_anew_and_is_as_it_was_is_no_change(repo: Path) -> None:
+    (repo / "large.bin").write_bytes(bytes(70 * 1024**2))
+    commit(repo)
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    for name in ("large.bin", "one.txt"):
+        (repo / name).unlink()
+    run(repo, "checkout", "-q", ".")
+    result = left_by(attempt, {}, {})
+    assert (result.changes, result.problem) == ([], None)
+    (repo / "one.txt").write_text("2\n")
+    assert [one.path for one in left_by(attempt, {}, {}).changes] == ["one.txt"]
+
+
+def test_a_sparse_tree_is_without_what_it_leaves_out(repo: Path) -> None:
+    run(repo, "sparse-checkout", "set", "--no-cone", "/one.txt")
+    assert not (repo / "sub").exists()
+    for more in ([], ["--sparse-index", "--cone"]):
+        if more:
+            run(repo, "sparse-checkout", "init", *more)
+        attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+        assert attempt.began_tree == run(repo, "rev-parse", "HEAD^{tree}")
+        assert left_by(attempt, {}, {}).changes == []
 
 
 # ---- a clean checkout

@@ -208,7 +208,8 @@ def _placed(site: Site, known: Known, wanted: Wanted, attempt: Attempt, tell: Ca
     place = places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd), tell)
     began_at = places.prepare(place.path).base
     tree = known.tree(began_at) if is_new and began_at else None
-    placed = replace(attempt, base=place.base, began_at=began_at, began_tree=tree, base_tree=tree, cwd=str(place.path))
+    found = replace(attempt, began_at=began_at, began_tree=tree, base_tree=tree, base_taken=site.house.now())
+    placed = replace(found, base=place.base, cwd=str(place.path))
     site.house.ledger.save(placed)
     return placed
 

@@ -291,6 +291,7 @@ class Attempt:
     untaken: str = ""  # why no tree of what it found could be taken, in a repository
     began_tree: str | None = None  # the git tree that it found, with what was not committed
     base_tree: str | None = None  # the one that its result is compared with: what the first attempt in this place found
+    base_taken: float | None = None  # when that one was taken: what was touched later is not as git noted it
     left_at: str | None = None  # the commit and the tree that it left
     left_tree: str | None = None
     inherits: str = ""  # what an earlier attempt was refused for, and which it found: why it proves nothing

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase, translate
+from functools import cache
 from itertools import pairwise
 from posixpath import basename, dirname, normpath, splitext
 
@@ -116,7 +117,7 @@ def own_files(
     """
     known = {*base, *(one.old_path or one.path for one in changes if one.change is not ChangeKind.ADDED)}
     led = led_to(commands, known, read, at=at)
-    has_tests = any(_is_test(path, led) for path in known)
+    has_tests = cache(lambda: any(_is_test(path, led) for path in known))  # of many, and few changes ask for it
     others = Others(led, known, opening)
     forbidden, back = set(), set()
     for one in changes:
@@ -165,10 +166,10 @@ def _is_addition(change: Change, read: Texts, left: Texts) -> bool:
     return change.removed == 0
 
 
-def _is_left_out(path: str, led: Led, *, has_tests: bool) -> bool:
+def _is_left_out(path: str, led: Led, *, has_tests: Callable[[], bool]) -> bool:
     """Whether a check has to pass without a new file."""
-    test = has_tests and _is_test(path, led) and not any(ends(path, word) for word in led.words)
-    settings = _is_settings(path) and (has_tests or not ON_SOURCES.isdisjoint(led.tools))
+    test = _is_test(path, led) and not any(ends(path, word) for word in led.words) and has_tests()
+    settings = _is_settings(path) and (not ON_SOURCES.isdisjoint(led.tools) or has_tests())
     included = any(fits(path, word) for word in led.included)
     return test or settings or included or _is_loaded(path) or _is_below(path, led.back)
 

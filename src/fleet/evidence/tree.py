@@ -19,6 +19,7 @@ from fleet.evidence.receipt import COMMITS
 from fleet.host import files, git, inside, repository
 from fleet.host.attributes import Way, way
 from fleet.host.git import EMPTY_TREE, Repository
+from fleet.host.objects import Forged
 from fleet.host.repository import Entry, Workshop
 
 LANDING = "refs/fleet/attempts/"
@@ -27,6 +28,7 @@ LARGEST = 1024**3  # bytes that are not committed
 LONGEST_TARGET = 4096  # bytes; no system takes a longer one
 WHO = "fleet <fleet@localhost>"
 SIDES = [re.compile(mark, re.MULTILINE) for mark in (rb"^<{7} ", rb"^={7}\r?$", rb"^>{7} ")]
+TREE_LINE = re.compile(r":(040000 [0-7]+|[0-7]+ 040000) [0-9a-f]+ [0-9a-f]+ [A-Z]\Z")
 KINDS = {"A": ChangeKind.ADDED, "D": ChangeKind.DELETED, "R": ChangeKind.RENAMED, "C": ChangeKind.ADDED}
 ENTRIES = {"120000": EntryKind.SYMLINK, "160000": EntryKind.SUBMODULE}
 
@@ -119,9 +121,18 @@ class Trees:
     def __init__(self, found: Repository, shop: Workshop) -> None:
         self._found = found
         self._shop = shop
+        self._true: set[str] = set()  # trees that are what they are called
 
-    def take(self, *, leave_out: Collection[str] = (), base: str | None = None, settings: Path | None = None) -> Stand:
+    def take(
+        self,
+        *,
+        leave_out: Collection[str] = (),
+        base: str | None = None,
+        settings: Path | None = None,
+        since: float | None = None,
+    ) -> Stand:
         """The tree of what stands in the working tree now. Paths that are left out are as the last commit has them.
+        What was touched since some moment is read, whatever the index says of it.
 
         What git would do to the bytes is known by the attributes of the base, which is the last commit unless it is
         given, and by the settings of the repository that is the user's.
@@ -129,7 +140,7 @@ class Trees:
         head = git.head(self._found).commit
         self._shop.heed_modes(settings or self._found.common)
         without = {os.fsencode(path) for path in leave_out}
-        changed = [one for one in self._differing(head) if one.path not in without or one.is_tracked]
+        changed = [one for one in self._differing(head, since) if one.path not in without or one.is_tracked]
         ways = Ways(self._shop, base or head, head, settings or self._found.common)
         left_out, changed = ways.apart(changed)
         self._must_be_small(changed)
@@ -164,18 +175,30 @@ class Trees:
         """Every path that differs between two trees, as the system has it; what was renamed is one change."""
         if before == after:
             return []
-        out = self._shop.do(
-            "diff-tree", "-r", "-z", "--raw", "--numstat", "-M", "-l1000", "--no-abbrev", "--no-ext-diff",
-            "--no-textconv", "--end-of-options", before or EMPTY_TREE, after, "--",
-        )  # fmt: skip
+        ends = (before or EMPTY_TREE, after)
+        out = self._diff("-t", "--no-renames", *ends)
+        self._must_be_true({*ends, *trees_in(out)})
         found = read_changes(out)
+        if {ChangeKind.ADDED, ChangeKind.DELETED} <= {one.change for one in found}:
+            found = read_changes(self._diff("-M", "-l1000", *ends))
         blobs = [one.target for one in found if one.target is not None]
         targets = self._shop.contents(blobs) if blobs else {}
         return [replace(one, target=_target(targets.get(one.target))) if one.target else one for one in found]
 
+    def _diff(self, *args: str) -> bytes:
+        form = ("-r", "-z", "--raw", "--numstat", "--no-abbrev", "--no-ext-diff", "--no-textconv")
+        return self._shop.do("diff-tree", *form, *args, "--")
+
+    def _must_be_true(self, trees: set[str]) -> None:
+        """Refuse trees that are not what they are called: what differs is known by them alone."""
+        asked = trees - self._true - {EMPTY_TREE}
+        if asked and (missing := asked - self._shop.contents(asked).keys()):
+            raise Forged(f"the tree {min(missing)} is not there")
+        self._true |= asked
+
     def names(self, tree: str) -> list[str]:
         """Every path of a tree, which is the one of that name."""
-        return [os.fsdecode(one.path) for one in self._shop.listing(tree)]
+        return [os.fsdecode(path) for path in self._shop.paths(tree)]
 
     def commits(self, base: str | None, tip: str) -> list[tuple[str, str]]:
         """The commits after the base, newest first: hash and subject."""
@@ -185,10 +208,10 @@ class Trees:
         lines = (line.partition(" ") for line in text.split("\0") if line)
         return [(commit, subject) for commit, _, subject in lines]
 
-    def _changed(self, head: str | None) -> list[Entry]:
+    def _changed(self, head: str | None, since: float | None) -> list[Entry]:
         """What differs from our copy of the index. An index that makes no sense is made anew from the last commit."""
         try:
-            return self._shop.changed()
+            return self._shop.changed(since)
         except repository.Waits:
             raise
         except FleetError:
@@ -196,13 +219,15 @@ class Trees:
             self._shop.do("read-tree", "--reset", head or EMPTY_TREE)
             return self._shop.changed()
 
-    def _differing(self, head: str | None) -> list[Entry]:
+    def _differing(self, head: str | None, since: float | None) -> list[Entry]:
         """What differs from the index. What is staged is looked at again, because another agent may be able to write
         to the index; and a worktree inside is no part of this one.
         """
         inner = {os.fsencode(at) + b"/" for _, at in repository.linked_below(self._found.common, self._found.top)}
         top = os.fsencode(self._found.top)
-        changed = [one for one in self._changed(head) if one.is_tracked or os.path.join(top, one.path) not in inner]
+        changed = [
+            one for one in self._changed(head, since) if one.is_tracked or os.path.join(top, one.path) not in inner
+        ]
         known = {one.path for one in changed}
         return changed + [one for one in self._shop.staged(head or EMPTY_TREE) if one.path not in known]
 
@@ -253,17 +278,27 @@ def point(common: Path, ref: str, commit: str) -> None:
 
 
 def read_changes(out: bytes) -> list[Change]:
-    """What `git diff-tree -r -z --raw --numstat` says; for the target of a link stands the name of its blob."""
+    """What `git diff-tree -r -z --raw --numstat` says, but for trees; for the target of a link stands the name of its
+    blob.
+    """
     words = iter(out.decode(errors="surrogateescape").split("\0"))
     raw: dict[str, Change] = {}
     found: list[Change] = []
     for word in words:
-        if word.startswith(":"):
+        if TREE_LINE.match(word):
+            next(words)
+        elif word.startswith(":"):
             change = _raw(word, words)
             raw[change.path] = change
         elif word.count("\t") >= 2:
             found.append(_counted(word, words, raw))
     return found
+
+
+def trees_in(out: bytes) -> set[str]:
+    """The trees that differ, by `git diff-tree -t --raw`."""
+    lines = (line.split() for line in out.decode(errors="surrogateescape").split("\0") if TREE_LINE.match(line))
+    return {name for _, _, *names, _ in lines for name in names if name.strip("0")}
 
 
 def _raw(word: str, words: Iterator[str]) -> Change:

@@ -180,7 +180,8 @@ class Mirror:
 
     def _status(self, tip: str | None, *form: str, own: bool = False) -> str | None:
         try:
-            index.copy(self._repository.own / "index", self._at / "index", self._repository.top)
+            index.copy(self._repository.own / "index", self._at / "index")
+            index.settle(self._at / "index", self._repository.top)
             copy_exclude(self._repository.common, self._at)
             if own:
                 add_own_exclude(self._at)

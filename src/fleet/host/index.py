@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from hashlib import sha1
 from pathlib import Path
+from typing import NamedTuple
 
 from fleet.host import files
 
@@ -19,93 +20,152 @@ LARGEST = 1024**3
 LARGEST_READ = 64 * 1024**2  # bytes: some half a million files
 SECOND = 1_000_000_000
 TICK = SECOND // 50  # longer than any kernel's clock stands still: what is written meanwhile has the same time
+LATE = SECOND // 100  # by how much that clock may be behind
 HEADER = struct.Struct("!4sII")
-ENTRY = struct.Struct("!4I4xI12xI20xH")  # when it changed and was written, its inode, its size, its flags
+ENTRY = struct.Struct("!4I4x2I8xI20sH")  # when it changed and was written, its inode, mode, size, blob and flags
+MORE = struct.Struct("!H")
 EXTENSION = struct.Struct("!4sI")
 EPOCH = bytes(4)
-EXTENDED = 0x4000
-LONG_PATH = 0xFFF  # or longer
+UNCHANGED, EXTENDED, LONG_PATH = 0x8000, 0x4000, 0xFFF  # flags: said to be so; two more bytes of them; or longer
+LEFT_OUT = 0x4000  # in those two bytes: the tree is said to be without it
+REPOSITORY = 0o160000
 WIDTH = 0xFFFFFFFF
 HASH = 20
-LINK = b"link"  # the rest of it is in another file
-
-Noted = tuple[int, int, int, int, int, int]
 
 
-def copy(index: Path, to: Path, top: Path | None = None) -> None:
-    """Copy an index with its time. With the tree that it is of, files that are as it noted them are not read again."""
+class Noted(NamedTuple):
+    """What an index says of one path."""
+
+    path: bytes
+    mode: int
+    size: int
+    blob: bytes
+    stage: int
+    is_hidden: bool  # git is told not to look at it
+    is_left_out: bool  # because the tree is without it
+
+
+def copy(index: Path, to: Path) -> None:
+    """Copy an index with its time."""
     try:
-        facts = (
-            index.lstat()
-        )  # before it is read: of one that is written anew meanwhile, the earlier time is the safe one
+        facts = index.lstat()  # first: of one that is written anew meanwhile, the earlier time is the safe one
     except FileNotFoundError:
         return
     content = files.read(index, limit=LARGEST)
-    if content is None:
-        return
-    certain = None if top is None else without_doubt(content, facts.st_mtime_ns, os.fsencode(top))
-    files.write(to, certain or content)
-    os.utime(to, ns=(facts.st_atime_ns, facts.st_mtime_ns + (SECOND if certain else 0)))
+    if content is not None:
+        files.write(to, content)
+        os.utime(to, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
 
-def without_doubt(content: bytes, written: int, top: bytes) -> bytes | None:
-    """An index in which nothing is in doubt because of when it was written: a file that is as noted, to the fraction,
-    is what it was; of every other one it is noted that it changed long ago, so git reads it. (The size and the time of
-    writing stay: others compare those.) None for an index that we do not know.
+def settle(index: Path, top: Path) -> None:
+    """Let git read no file again merely because of when a copy of an index was written."""
+    _compare(index, top, None, is_whole=False)
+
+
+def differing(index: Path, top: Path, since: float | None = None) -> list[Noted] | None:
+    """What may be otherwise than a copy of an index has it, and every repository; git will read all of it. What was
+    touched since some moment is part of it: an agent can write what is noted, but not when a file changed. None for
+    an index that we do not know.
+    """
+    return _compare(index, top, since, is_whole=True)
+
+
+def _compare(index: Path, top: Path, since: float | None, *, is_whole: bool) -> list[Noted] | None:
+    try:
+        facts, content = index.lstat(), files.read(index, limit=LARGEST)
+    except FileNotFoundError:
+        return None
+    until = None if since is None else int(since * SECOND) - LATE
+    found = look(content or b"", facts.st_mtime_ns, top, until, is_whole=is_whole)
+    if found is None:
+        return None
+    certain, noted = found
+    files.write(index, certain)
+    os.utime(index, ns=(facts.st_atime_ns, facts.st_mtime_ns + SECOND))
+    return noted
+
+
+def look(
+    content: bytes, written: int, top: Path, until: int | None = None, *, is_whole: bool
+) -> tuple[bytes, list[Noted]] | None:
+    """An index in which nothing is in doubt because of when it was written, and what is not as noted, to the fraction,
+    or was touched later than a moment. Of that it says that it changed long ago, so git reads it. (The size and the
+    time of writing stay: others compare those.) Unless it is to be the whole, only what git itself would doubt is
+    looked at. None for an index that we do not know.
 
     Not seen is who writes to a file twice within one tick of the clock, while a git that works for longer reads it in
     between; and who goes on writing to memory that a file is mapped to, which moves no time.
     """
     if len(content) > LARGEST_READ or _sum(content[:-HASH]) != content[-HASH:]:
         return None
-    found = bytearray(content)
+    made, found = bytearray(content), []
     try:
-        for at, noted, path in _in_doubt(content, written // SECOND):
-            if not _is_certain(noted, written - TICK, top + b"/" + path):
-                found[at : at + len(EPOCH)] = EPOCH
+        at_top = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        for at in _not_as_noted(content, written, at_top, until, is_whole=is_whole):
+            found.append(_noted(content, at))
+            made[at : at + len(EPOCH)] = EPOCH
     except (struct.error, ValueError):
         return None
-    found[-HASH:] = _sum(found[:-HASH])
-    return bytes(found)
+    finally:
+        os.close(at_top)
+    made[-HASH:] = _sum(made[:-HASH])
+    return bytes(made), found
 
 
 def _sum(content: bytes | bytearray) -> bytes:
     return sha1(content, usedforsecurity=False).digest()
 
 
-def _in_doubt(content: bytes, second: int) -> Iterator[tuple[int, Noted, bytes]]:
-    """Each file that was written or changed in that second or later: where its entry is, what is noted, its path."""
+def _not_as_noted(content: bytes, written: int, top: int, until: int | None, *, is_whole: bool) -> Iterator[int]:
+    """Where the entries are of what is not as noted, and of every repository. Of the others there may be hundreds of
+    thousands, so nothing is made of them.
+    """
     mark, version, count = HEADER.unpack_from(content)
     if mark != b"DIRC" or version not in (2, 3):
         raise ValueError(version)
-    at = HEADER.size
+    second, sure, at = written // SECOND, written - TICK, HEADER.size
     for _ in range(count):
-        *noted, flags = ENTRY.unpack_from(content, at)
-        start = at + ENTRY.size + (2 if flags & EXTENDED else 0)
+        changed, changed_ns, wrote, wrote_ns, inode, mode, size, _blob, flags = ENTRY.unpack_from(content, at)
+        start = at + ENTRY.size + (MORE.size if flags & EXTENDED else 0)
         end = content.index(b"\0", start) if flags & LONG_PATH == LONG_PATH else start + (flags & LONG_PATH)
-        if noted[0] >= second or noted[2] >= second:
-            yield at, tuple(noted), content[start:end]
+        in_doubt = changed >= second or wrote >= second
+        if in_doubt or is_whole:
+            last, last_written = changed * SECOND + changed_ns, wrote * SECOND + wrote_ns
+            facts = _facts(content[start:end], top)
+            if (
+                facts is None
+                or facts.st_ctime_ns != last
+                or facts.st_mtime_ns != last_written
+                or facts.st_size & WIDTH != size
+                or facts.st_ino & WIDTH != inode
+                or mode == REPOSITORY
+                or (until is not None and last >= until)
+                or (in_doubt and (last >= sure or last_written >= sure or not changed_ns))  # some know no fractions
+            ):
+                yield at
         at += (end - at + 8) & ~7
     while at < len(content) - HASH:
         name, size = EXTENSION.unpack_from(content, at)
-        if name == LINK:
+        if name[:1].islower():  # such as `link`: who does not know it cannot read the rest
             raise ValueError(name)
         at += EXTENSION.size + size
 
 
-def _is_certain(noted: Noted, before: int, path: bytes) -> bool:
-    """Whether a file is as noted, and was written before that moment. Some file systems know no fractions."""
-    changed, changed_ns, written, written_ns, inode, size = noted
-    time = written * SECOND + written_ns
-    if max(time, changed * SECOND + changed_ns) >= before or not changed_ns:
-        return False
+def _facts(path: bytes, top: int) -> os.stat_result | None:
     try:
-        facts = os.lstat(path)
+        return os.stat(path, dir_fd=top, follow_symlinks=False)
     except (OSError, ValueError):
-        return False
-    return (
-        facts.st_mtime_ns == time
-        and facts.st_ctime_ns == changed * SECOND + changed_ns
-        and facts.st_size & WIDTH == size
-        and facts.st_ino & WIDTH == inode
-    )
+        return None
+
+
+def _noted(content: bytes, at: int) -> Noted:
+    *_, mode, size, blob, flags = ENTRY.unpack_from(content, at)
+    start, more = at + ENTRY.size, 0
+    if flags & EXTENDED:
+        (more,) = MORE.unpack_from(content, start)
+        start += MORE.size
+    path, is_left_out = content[start : content.index(b"\0", start)], bool(more & LEFT_OUT)
+    return Noted(path, mode, size, blob, flags >> 12 & 3, bool(flags & UNCHANGED) or is_left_out, is_left_out)

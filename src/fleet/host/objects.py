@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import stat
+from binascii import unhexlify
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +29,7 @@ class Item(NamedTuple):
     path: bytes
 
 
-Inside = tuple[bytes, str, bytes]  # the same of one tree, with the last step of its path
+Listed = tuple[bytes, bytes, bytes]  # the same, as git says it
 
 
 class Forged(FleetError):
@@ -69,9 +70,9 @@ def _of_file(at: bytes, like: str) -> str:
         return name_of(b"blob", size, iter(lambda: file.read(PIECE), b""), like)
 
 
-def read_listing(out: bytes) -> list[Item]:
+def read_listing(out: bytes) -> list[Listed]:
     """What `git ls-tree -r -t -z` says."""
-    return [Item(mode, name.decode(), path) for mode, name, path in LISTED.findall(out)]
+    return LISTED.findall(out)
 
 
 def read_batch(out: bytes) -> Iterator[tuple[str, bytes, bytes]]:
@@ -119,31 +120,30 @@ def walk(commit: str, steps: Sequence[str], found: Mapping[str, bytes]) -> Item 
     return item
 
 
-def must_hold(tree: str, items: Iterable[Item], ask: Callable[[list[str]], dict[str, bytes]]) -> None:
+def must_hold(tree: str, items: Iterable[Listed], ask: Callable[[list[str]], dict[str, bytes]]) -> None:
     """Refuse a listing of a tree that is not all of it, or of another one. Old trees have modes that git does not tell
     as they stand there: those few are asked for as they are, and what is answered has been looked at already.
     """
-    inside: dict[bytes, list[Inside]] = {b"": []}
+    inside: dict[bytes, list[bytes]] = {b"": []}
     trees = {b"": tree}
-    for one in items:
-        parent, _, last = one.path.rpartition(b"/")
-        inside.setdefault(parent, []).append((one.mode, one.name, last))
-        if one.mode == TREE:
-            trees[one.path] = one.name
-    odd = {path: name for path, name in trees.items() if _name(inside.get(path, []), name) != name}
-    if not odd:
-        return
-    raw = ask(sorted(set(odd.values())))
-    for path, name in odd.items():
-        said = [facts[1:] for facts in inside.get(path, [])]
-        if name not in raw or [one[1:] for one in read_tree(raw[name], len(name) // 2)] != said:
-            raise Forged(f"the tree {name} is not what it is called")
+    for mode, name, path in items:
+        parent, _, last = path.rpartition(b"/")
+        inside.setdefault(parent, []).append(b"%s %s\0%s" % (mode.lstrip(b"0"), last, unhexlify(name)))
+        if mode == TREE:
+            trees[path] = name.decode()
+    odd = {}
+    for path, called in trees.items():
+        content = b"".join(inside.get(path, ()))
+        if name_of(b"tree", len(content), [content], called) != called:
+            odd[called] = content
+    raw = ask(sorted(odd)) if odd else {}
+    for called, content in odd.items():
+        if called not in raw or _without_modes(raw[called], called) != _without_modes(content, called):
+            raise Forged(f"the tree {called} is not what it is called")
 
 
-def _name(items: Iterable[Inside], like: str) -> str:
-    lines = (b"%s %s\0%s" % (mode.lstrip(b"0"), path, bytes.fromhex(name)) for mode, name, path in items)
-    content = b"".join(lines)
-    return name_of(b"tree", len(content), [content], like)
+def _without_modes(content: bytes, like: str) -> list[tuple[str, bytes]]:
+    return [(one.name, one.path) for one in read_tree(content, len(like) // 2)]
 
 
 def read_tree(content: bytes, size: int) -> Iterator[Item]:

@@ -28,12 +28,14 @@ from fleet.core.text import clean
 from fleet.host import armour, files, git, index, objects
 from fleet.host.armour import SURE
 from fleet.host.attributes import ASKED, RAW, YES, Mark, Way, read_attributes, read_marks
-from fleet.host.git import COMMIT, PREFIX, Repository
-from fleet.host.objects import Item
+from fleet.host.git import COMMIT, EMPTY_TREE, PREFIX, Repository
+from fleet.host.index import Noted
+from fleet.host.objects import TREE, Item, Listed
 from fleet.host.run import Ran, run
 
 SECONDS = 600.0
 PIECE = 1024 * 1024
+MUCH = 64 * 1024**2  # bytes; so much is compared with what is committed before it counts as changed
 AUTOCRLF = re.compile(rb"autocrlf", re.IGNORECASE)
 NO_MODES = re.compile(rb"filemode\s*=\s*\"?(false|no|off|0)", re.IGNORECASE)
 NO = ("false", "no", "off", "0")
@@ -221,7 +223,7 @@ def workshop(found: Repository, *borrowed: Path, write_to: Path | None = None) -
 
 def _copy(found: Repository, at: Path) -> None:
     """The index with what it needs."""
-    index.copy(found.own / "index", at / "index", found.top)
+    index.copy(found.own / "index", at / "index")
     with suppress(OSError):
         for one in found.own.iterdir():
             if one.name.startswith("sharedindex."):
@@ -266,14 +268,29 @@ class Workshop:
         """Every path that the index knows, and every other one; ignored ones only when they are asked for."""
         return _entries(self._listed(ignored).split(b"\0"), os.fsencode(self.top))
 
-    def changed(self) -> list[Entry]:
-        """What is not as the index has it, and every repository inside; ignored paths are left out."""
+    def changed(self, since: float | None = None) -> list[Entry]:
+        """What may not be as the index has it, and every repository inside; ignored paths are left out. What was
+        touched since some moment is part of it.
+        """
+        noted = index.differing(self.at / "index", self.top, since)
+        if noted is None or sum(one.size for one in noted) > MUCH:
+            return self._compared()
+        tracked = [_entry(one) for one in noted if not (one.is_left_out and self._is_without(one.path))]
+        out = self.do("ls-files", "-z", "-o", "--exclude-standard", tree=True)
+        return tracked + [Entry(path, changed=True) for path in out.split(b"\0") if path]
+
+    def _compared(self) -> list[Entry]:
+        """The same by git, which reads what may have changed before it says so."""
         out = self._listed(ignored=False)
         lines = [line for line in out.split(b"\0") if not line.startswith(AS_IT_WAS)]
         found = _entries(lines, os.fsencode(self.top))
         return [one for one in found if one.changed or one.is_repository]
 
+    def _is_without(self, path: bytes) -> bool:
+        return not os.path.lexists(os.path.join(os.fsencode(self.top), path))
+
     def _listed(self, ignored: bool) -> bytes:
+        index.settle(self.at / "index", self.top)
         hidden = () if ignored else ("--exclude-standard",)
         return self.do("ls-files", "-z", "-v", "-s", "-c", "-o", "-m", "-d", *hidden, tree=True)
 
@@ -292,12 +309,25 @@ class Workshop:
 
     def attributes(self, paths: Sequence[bytes], tree: str, more: bytes) -> dict[bytes, dict[str, str]]:
         """Attributes of paths by what stands in a commit or a tree, and by more that goes before it."""
-        if self.ask("read-tree", "--reset", tree, index="attributes.index").code:
-            return {}
+        lists = self._lists(tree)
+        if not lists and not more:
+            return {path: {} for path in paths}
+        small = "attributes.index"
+        (self.at / small).unlink(missing_ok=True)
+        self.ask("update-index", "-z", "--index-info", stdin=b"".join(lists), index=small)
         with self._in_force(more):
             stdin = b"\0".join([*paths, b""])
-            done = self.ask("check-attr", "-z", "--cached", "--stdin", *ASKED, stdin=stdin, index="attributes.index")
+            done = self.ask("check-attr", "-z", "--cached", "--stdin", *ASKED, stdin=stdin, index=small)
         return read_attributes(done.out)
+
+    def _lists(self, tree: str) -> list[bytes]:
+        """The lists of attributes in a commit or a tree, as an index takes them in."""
+        asked = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev", EMPTY_TREE, tree, "--", ":(glob)**/.gitattributes")
+        words = self.ask("diff-tree", *asked).out.split(b"\0")
+        return [
+            _line(facts.split()[1].decode(), facts.split()[3].decode(), path)
+            for facts, path in zip(words[::2], words[1::2], strict=False)
+        ]
 
     @contextmanager
     def _in_force(self, attributes: bytes) -> Iterator[None]:
@@ -335,10 +365,17 @@ class Workshop:
 
     def listing(self, tree: str, what: str = "") -> list[Item]:
         """Every file, link and submodule of a tree, which is the one of that name."""
+        return [Item(mode, name.decode(), path) for mode, name, path in self._listing(tree, what) if mode != TREE]
+
+    def paths(self, tree: str) -> list[bytes]:
+        """The same, by their paths alone."""
+        return [path for mode, _, path in self._listing(tree) if mode != TREE]
+
+    def _listing(self, tree: str, what: str = "") -> list[Listed]:
         out = self.do("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", tree, what=what)
         found = objects.read_listing(out)
         objects.must_hold(tree, found, self.contents)
-        return [one for one in found if one.mode != objects.TREE]
+        return found
 
     def marks(self) -> dict[bytes, Mark]:
         """What the index noted of each file."""
@@ -401,6 +438,10 @@ def _listed(path: str) -> str:
     """A path as one of several in a variable."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"' if set(path) & set(':"\\') else path
+
+
+def _entry(one: Noted) -> Entry:
+    return Entry(one.path, f"{one.mode:06o}", one.blob.hex(), one.stage, changed=True, hidden=one.is_hidden)
 
 
 def _entries(lines: Iterable[bytes], top: bytes) -> list[Entry]:

@@ -43,9 +43,10 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
     ground = places.ground(place, first.stores if first else ())
     if ground is None:
         return attempt
+    since = first.base_taken if first else None
     try:
         with look_into(ground.repository, ground.main / "objects") as trees:
-            stand = trees.take(leave_out=ground.furnished, settings=ground.main)
+            stand = trees.take(leave_out=ground.furnished, settings=ground.main, since=since)
             if not stand.is_committed:
                 _keep(place, ground, trees.commit_of(stand, f"What {attempt.id} found"), f"{FOUND}{attempt.id}")
     except Unavailable:
@@ -60,7 +61,7 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
             raise FleetError(said) from None
         return replace(attempt, untaken=said)
     base = first.base_tree if first else _still(attempt, earlier, stand) or stand.tree
-    return replace(attempt, began_at=stand.head, began_tree=stand.tree, base_tree=base, stores=ground.stores)
+    return _began(attempt, ground, stand.head, stand.tree, base=base, taken=since)
 
 
 def found_as_made(attempt: Attempt) -> Attempt:
@@ -70,7 +71,20 @@ def found_as_made(attempt: Attempt) -> Attempt:
     tree = repository.tree_of(ground.main, head) if ground and head else None
     if ground is None or tree is None:
         return found_by(attempt, ())
-    return replace(attempt, began_at=head, began_tree=tree, base_tree=tree, stores=ground.stores)
+    return _began(attempt, ground, head, tree, base=tree)
+
+
+def _began(
+    attempt: Attempt, ground: Ground, head: str | None, tree: str, *, base: str | None, taken: float | None = None
+) -> Attempt:
+    return replace(
+        attempt,
+        began_at=head,
+        began_tree=tree,
+        base_tree=base,
+        base_taken=taken or repository.now(),
+        stores=ground.stores,
+    )
 
 
 def _first(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt | None:
@@ -127,7 +141,7 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
     if ground is None:
         raise FleetError("its repository cannot be read any more")
     with look_into(ground.repository, ground.main / "objects") as trees:
-        stand = trees.take(leave_out=ground.furnished, base=began.head, settings=ground.main)
+        stand = trees.take(leave_out=ground.furnished, base=began.head, settings=ground.main, since=attempt.base_taken)
         result, changes = outcome(trees, began, stand, before, after)
         left_out = [one for one in stand.left_out if one.at >= (attempt.started or attempt.created) - TICK]
         result = replace(result, left_out=[sayable(one.path) for one in left_out[:SHOWN]])
@@ -135,9 +149,8 @@ def _left(attempt: Attempt, began: Began, before: Marks | None, after: Marks | N
             return replace(result, problem=filtered(left_out) if left_out else _elsewhere(place, stand))
         if stand.unmerged:
             return replace(result, problem=_not_merged(stand.unmerged))
-        asked, names = demands_of(attempt), trees.names(began.base)
-        if not asked.checks or attempt.interactive:  # else it is looked at again in the checkout that they run in
-            trees.names(stand.tree)
+        asked = demands_of(attempt)
+        names = trees.names(began.base) if asked.checks else []
         if keep:
             landing = trees.commit_of(stand, f"What {attempt.id} left uncommitted")
             _keep(place, ground, landing, f"{LANDING}{attempt.id}")
