@@ -44,6 +44,7 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
     if ground is None:
         return attempt
     try:
+        places.must_be_understood(ground.main)
         with look_into(ground.repository, ground.main / "objects") as trees:
             stand = trees.take(leave_out=ground.furnished, settings=ground.main)
             if not stand.is_committed:
