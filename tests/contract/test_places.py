@@ -230,6 +230,22 @@ def test_a_repository_without_a_commit_is_told_how_to_get_one(tmp_path: Path, ki
     assert "push" in (problem.value.hint or ""), "nobody can commit in a bare repository"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("told", ["objectFormat = sha256", 'refStorage = "reftable"'])
+def test_a_repository_that_fleet_cannot_read_gets_no_place_and_why_is_said(
+    main: Path, kind: PlaceKind, told: str, tmp_path: Path
+) -> None:
+    with (main / ".git/config").open("a") as file:
+        file.write(f"# objectFormat = other\n[extensions]\n\t{told}\n")
+    project = Project(main, main / ".git")
+    with pytest.raises(FleetError, match="fleet reads repositories with sha1 objects and refs in files alone") as said:
+        places.make(kind, project, "new", None, tmp_path / "places/new")
+    assert told.rpartition(" ")[2].strip('"') in said.value.message
+    assert not (tmp_path / "places").exists()
+    (main / ".git/config").write_text("[extensions]\n\tobjectFormat = sha1\n# refStorage = reftable\n")
+    assert places.make(kind, project, "new", None, tmp_path / "places/new").branch == "new"
+
+
 def test_a_branch_that_is_checked_out_is_refused_and_where_is_said(main: Path, tmp_path: Path) -> None:
     with pytest.raises(FleetError, match=f"main is checked out in {main}"):
         make(main, branch="main")

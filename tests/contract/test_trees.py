@@ -926,11 +926,15 @@ def test_a_tree_that_cannot_be_taken_any_more_lets_nobody_past_the_gates(repo: P
     with (at / "large").open("wb") as file:
         file.truncate(1024**3 + 1)
     again = replace(first, verdict=Verdict.RETRY)
-    with pytest.raises(FleetError, match="cannot be taken any more: more than 1024 MB") as said:
-        found_by(replace(again, id="t1.2", number=2, verdict=None), [again])
-    assert said.value.message.endswith(f"; see to it in {at}, then fleet retry t1")
+    second = found_by(replace(again, id="t1.2", number=2, verdict=None), [again])
+    assert (second.began_at, second.began_tree, second.base_tree) == (first.began_at, first.base_tree, first.base_tree)
+    assert "more than 1024 MB" in (left_by(second, {}, {}).problem or "")
     fresh = found_by(replace(first, began_tree=None, base_tree=None), [])
     assert (fresh.began_tree, "more than 1024 MB" in fresh.untaken) == (None, True)
+    (at / "large").unlink()
+    (at / "small").write_text("done\n")
+    mended = left_by(second, {}, {})
+    assert (mended.problem, [one.path for one in mended.changes]) == (None, ["small"])
 
 
 def test_a_file_that_is_nothing_but_marks_of_a_merge_is_read_to_its_end(repo: Path) -> None:

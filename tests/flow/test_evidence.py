@@ -324,3 +324,27 @@ def test_a_check_that_is_killed_each_time_it_is_run_has_failed_and_costs_no_more
         row = home.task(task)
         assert (row["state"], row["proof"], row["attempts"]) == ("refused", "refused", 1)
         assert row["cause"].startswith("the check failed: ended by signal 9")
+
+
+def test_a_place_that_cannot_be_taken_is_refused_to_the_last_and_whoever_is_told_may_mend_it(tmp_path: Path) -> None:
+    agents = {
+        "leaves": "cat >/dev/null; echo x >work.txt; test -p .gitignore || mkfifo .gitignore",
+        "mends": "if grep -q 'no plain file'; then rm .gitignore; else echo x >work.txt; mkfifo .gitignore; fi",
+    }
+    with scratch(tmp_path) as home:
+        coders = {name: {"argv": ["/bin/sh", "-c", does]} for name, does in agents.items()}
+        home.settle("coder=leaves", "backoff=0.1s", "limits.attempts=2", "max_concurrent=3", coders=coders)
+        asked = {
+            one: ("--place", one[1], "--coder", one[0], "--check", "test -f work.txt")
+            for one in (("leaves", "worktree"), ("leaves", "inplace"), ("mends", "clone"))
+        }
+        tasks = {one: home.add("work", *how, cwd=home.place("-".join(one), git=True)) for one, how in asked.items()}
+        home.drain()
+        why = "what it left cannot be taken: .gitignore is no plain file, and git would wait for it"
+        for (name, kind), task in tasks.items():
+            row, tried = home.task(task), home.shown(task)["history"]
+            wanted = ("refused", "refused") if name == "leaves" else ("done", "verified")
+            assert (row["state"], row["proof"]) == wanted, (name, kind, row)
+            assert [one["ending"] for one in tried] == ["finished"] * 2
+            assert {one["reason"] for one in tried if one["proof"] == "refused"} == {why}
+        assert [one["path"] for one in home.receipt(tasks["mends", "clone"])["result"]["changes"]] == ["work.txt"]

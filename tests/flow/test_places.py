@@ -232,3 +232,22 @@ def test_the_agent_of_a_clone_that_cannot_be_collected_is_ended_all_the_same(tmp
         assert made.git("rev-parse", "moved") == theirs
         assert "file     z" in made.ok("salvage", "show", "gone").out
         assert "  mine" in made.ok("salvage", "show", "moved").out
+
+
+def test_a_task_in_a_repository_that_fleet_cannot_read_is_not_started(home: Scratch) -> None:
+    repo = home.place("newer")
+    git(repo, "init", "-q", "-b", "main", "--object-format=sha256")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "first")
+    apart = [home.add(kind, "--place", kind, cwd=repo) for kind in ("worktree", "clone")]
+    here = home.add("here", "--place", "inplace", "--check", "test -f work.txt", cwd=repo)
+
+    home.drain()
+
+    why = "has the object format sha256, and fleet reads repositories with sha1 objects and refs in files alone"
+    for task in apart:
+        (tried,) = home.shown(task)["history"]
+        assert (tried["ending"], tried["verdict"], tried["started"]) == ("not started", "failed", None)
+        assert why in tried["cause"]
+    assert git(repo, "branch", "--format=%(refname:short)") == "main"
+    (done,) = home.shown(here)["history"]
+    assert (done["verdict"], done["proof"], why in done["reason"]) == ("accepted", "unverified", True)

@@ -187,12 +187,13 @@ def ready(desk: Desk, limit: int | None) -> list[Row]:
 def show(desk: Desk, name: str) -> Shown:
     from fleet.app.demands import asked  # what nobody pays for who only lists
     from fleet.app.limits import allowed
+    from fleet.app.moved import told
 
     task = desk.tracker.get(task_id(name))
     history = tuple(desk.ledger.of(task.id))
     row = _row(desk, task, history[-1] if history else None, locks.held(desk.home / LOCK), time.time())
     spec, problem = _spec(desk, task.id)
-    comments = tuple(desk.tracker.comments(task.id))
+    comments = (*desk.tracker.comments(task.id), *told(desk.home, history))
     limits = tuple(allowed(desk.runtime, spec, row.coder, history, is_open=row.state is State.OPEN))
     demands = asked(desk.runtime, spec, history, is_open=row.state is State.OPEN)
     return Shown(row, task.description, task.notes, spec, problem, limits, history, comments, demands)

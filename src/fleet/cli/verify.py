@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fleet.app.verify import Verified
     from fleet.batches.proof import Now
     from fleet.core.proof import Change
+    from fleet.core.work import Attempt
     from fleet.evidence.audit import Audit, Finding
     from fleet.evidence.receipt import Check, Process, Receipt, Result
 
@@ -102,6 +103,7 @@ def _stands(now: Now) -> None:
     if result.problem is None:
         click.echo(f"{'result:':11}{_result(result)}")
         _changes(result)
+        _moved(result, now.attempt)
     if now.checks:
         _checks(list(now.checks))
     if result.uncommitted and now.holds:
@@ -144,6 +146,7 @@ def show_receipt(receipt: Receipt, seen: Audit | None) -> None:
     ):
         click.echo(f"{name + ':':11}{clean(text, WIDE)}")
     _changes(receipt.result)
+    _moved(receipt.result, attempt)
     _checks(receipt.checks)
     _claims(receipt)
     if seen is not None:
@@ -219,6 +222,18 @@ def _changes(result: Result) -> None:
         click.echo(f"  … and {every - MOST} more")
     for breach in result.breaches[:MOST]:
         click.echo(f"  {MARKS[False]} {clean(breach.reason, WIDE)}")
+
+
+def _moved(result: Result, attempt: Attempt) -> None:
+    from fleet.evidence.moved import said, way_back
+
+    if result.moved:
+        click.echo("moved meanwhile in the repository, by the agent or by somebody else:")
+    for one in (result.moved or ())[:MOST]:
+        click.echo(f"  {MARKS[None]} {clean(said(one), WIDE)}")
+        click.echo(f"    {clean(way_back(one, attempt.repository or attempt.cwd), WIDE)}")
+    if len(result.moved or ()) > MOST:
+        click.echo(f"  … and {len(result.moved or ()) - MOST} more")
 
 
 def _change(one: Change) -> str:

@@ -12,6 +12,7 @@ from fleet.core.frozen import dataclass
 from fleet.core.proof import Breach, Change, Claim, Heard, Program, Proof
 from fleet.core.text import sayable
 from fleet.core.work import Attempt
+from fleet.evidence.moved import Moved
 from fleet.evidence.snapshot import Snapshot, changed
 from fleet.host import files, git
 
@@ -49,6 +50,9 @@ class Result:
     left_out: list[str] = field(default_factory=list)  # not committed, and git would pass them through a filter
     problem: str | None = None  # why no tree could be taken of what it left
     unseen: str | None = None  # why nobody could look at its gates, whatever its checks say
+    # Branches and tags of the user's repository that moved while the agent ran, by it or by others; None: it has one of
+    # its own, or nobody can tell.
+    moved: list[Moved] | None = None
 
     @property
     def effect(self) -> bool | None:

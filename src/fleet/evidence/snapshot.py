@@ -26,6 +26,7 @@ class Snapshot:
     head: str | None = None
     files: Marks | None = None
     artifacts: Marks | None = field(default_factory=dict)
+    refs: dict[str, str] | None = None  # branches and tags of the user's repository, where an agent can move them
 
 
 def look(cwd: Path, artifacts: Path) -> Snapshot:

@@ -12,7 +12,7 @@ from fleet.places.difference import difference, repositories
 from fleet.places.ground import Ground, bring, ground
 from fleet.places.inplace import prepare
 from fleet.places.make import make, must_be_free
-from fleet.places.paths import PLACES, Project, check_branch, path_for, project, root_for
+from fleet.places.paths import PLACES, Project, check_branch, must_be_understood, path_for, project, root_for
 from fleet.places.record import known
 from fleet.places.remove import Left, finish, leftovers, remove
 
@@ -21,6 +21,6 @@ __all__ = [
     "Condition", "Ground", "Left", "Place", "PlaceKind", "Project", "bring", "check_branch",
     "collect", "condition", "conditions",
     "difference", "finish", "ground", "known", "leftovers", "make",
-    "must_be_free", "path_for", "prepare", "project", "record", "remove",
+    "must_be_free", "must_be_understood", "path_for", "prepare", "project", "record", "remove",
     "repositories", "root_for", "size",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from fleet.core.work import PlaceKind
 from fleet.host import files, git, repository
 from fleet.places import clone, record, remove, worktree
 from fleet.places.base import Place
-from fleet.places.paths import Project, check_branch
+from fleet.places.paths import Project, check_branch, must_be_understood
 from fleet.places.record import Record
 
 LEAST = 16 * 1024 * 1024  # bytes that must be free before anything is begun
@@ -39,6 +39,7 @@ def make(
     check_branch(branch)
     if kind is PlaceKind.INPLACE:
         raise BadConfig("a directory as it is has no branch of its own", hint="--place worktree")
+    must_be_understood(project.common)
     with record.alone(path):
         said = record.read(path)
         if said is not None and said.made and _is_whole(project, path):

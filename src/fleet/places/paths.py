@@ -19,6 +19,9 @@ SLUG = 40  # characters of a branch's name that are kept for people
 PART, MOST = 250, 1000  # bytes: git keeps a branch in files of its parts, and adds ".lock"; and of the whole name
 ODD = re.compile(r"[^A-Za-z0-9._-]+")
 WORKTREE = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE)
+# What says that a repository's objects have longer names, or that its refs are no files.
+NEWER = re.compile(r"^\s*(objectformat|refstorage)\s*=\s*\"?(?!sha1\b|files\b)([\w-]+)", re.MULTILINE | re.IGNORECASE)
+WORDS = {"objectformat": "the object format", "refstorage": "its refs as"}
 FORBIDDEN = {" ": "a space", "~": "a ~", "^": "a ^", ":": "a :", "?": "a ?", "*": "a *", "[": "a [", "\\": "a \\"}
 NEXT = "choose another name, such as fix-login"
 
@@ -52,6 +55,17 @@ def project(cwd: Path) -> Project | None:
     return _bare(cwd.resolve()) if found is None else Project(_main(found), found.common.resolve())
 
 
+def must_be_understood(common: Path) -> None:
+    """Refuse a repository in which nobody here could read what an agent did: before it runs, not after."""
+    said = NEWER.search(_config(common))
+    if said is not None:
+        raise FleetError(
+            f"the repository {clean(str(common))} has {WORDS[said[1].lower()]} {said[2]}, and fleet reads repositories"
+            " with sha1 objects and refs in files alone",
+            hint="work in a repository that was made with: git init --object-format=sha1",
+        )
+
+
 def origin(place: Place) -> Project:
     """The main repository of a place."""
     found = project(place.repository or place.path)
@@ -72,10 +86,8 @@ def _main(found: git.Repository) -> Path:
 
 
 def _config(common: Path) -> str:
-    try:
-        return (common / "config").read_text(errors="surrogateescape")
-    except OSError:
-        return ""
+    """The settings of a repository, as text; what is no plain file says nothing."""
+    return git.text(common / "config").decode(errors="surrogateescape")
 
 
 def _bare(cwd: Path) -> Project | None:

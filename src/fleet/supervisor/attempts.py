@@ -19,7 +19,7 @@ from fleet.supervisor.environment import marks
 from fleet.supervisor.follow import follow
 from fleet.supervisor.handover import hand_over
 from fleet.supervisor.house import House
-from fleet.supervisor.notes import note, note_unfenced, note_unkept
+from fleet.supervisor.notes import note, note_moved, note_unfenced, note_unkept
 from fleet.supervisor.place import Slow
 from fleet.supervisor.prepare import prepare
 from fleet.supervisor.provider import conclude
@@ -159,6 +159,7 @@ class Attempts:
         result = nothing(attempt)
         if attempt.started is not None:
             result = look_at(self._house, attempt, sorted(self._neighbours.get(attempt.id, ())))
+            note_moved(self._house, attempt, result.moved or ())
             bring_back(self._house, attempt)
         return write_receipt(self._house, attempt, result)
 

@@ -9,6 +9,7 @@ from fleet.core.work import Attempt
 from fleet.evidence.receipt import save
 from fleet.evidence.snapshot import Snapshot, look, walk
 from fleet.supervisor.house import House
+from fleet.supervisor.refs import refs_before
 
 
 def note_before(house: House, attempt: Attempt) -> Attempt:
@@ -18,5 +19,5 @@ def note_before(house: House, attempt: Attempt) -> Attempt:
         before = look(Path(attempt.cwd), artifacts)
     else:
         before = Snapshot(attempt.began_at, None, walk(artifacts))
-    save(house.attempt_directory(attempt) / "before.json", before)
+    save(house.attempt_directory(attempt) / "before.json", replace(before, refs=refs_before(attempt)))
     return replace(attempt, began_at=before.head)

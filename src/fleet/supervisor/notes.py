@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from fleet.core import FleetError
 from fleet.core.text import clean
 from fleet.core.work import Attempt, Event, EventKind
 from fleet.evidence.journal import Journal
+from fleet.evidence.moved import Moved
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import model_of
 from fleet.supervisor.spending import not_kept
@@ -44,6 +46,12 @@ def note_unfenced(house: House, attempt: Attempt, why: str) -> None:
     """Say that an agent was not kept from the home."""
     house.log.say("agent not fenced", task=attempt.task, level="warning", attempt=attempt.id, text=why)
     note(house, attempt, "not_fenced", text=why)
+
+
+def note_moved(house: House, attempt: Attempt, moved: Iterable[Moved]) -> None:
+    """Say which branches and tags moved while an agent ran."""
+    for one in moved:
+        house.log.say("ref moved", task=attempt.task, attempt=attempt.id, ref=one.ref, old=one.old, new=one.new)
 
 
 class Notes:

@@ -18,6 +18,7 @@ from fleet.supervisor.house import House
 from fleet.supervisor.limits import named
 from fleet.supervisor.listen import heard, program_of
 from fleet.supervisor.place import place_of
+from fleet.supervisor.refs import refs_moved
 from fleet.supervisor.trees import demands_of, left_by
 
 TAIL = 2000
@@ -39,11 +40,12 @@ def look_at(house: House, attempt: Attempt, neighbours: list[str], *, keep: bool
     """What the agent left in its place; kept as the commit that would land, unless the agent goes on."""
     seen = load_snapshot(house.attempt_directory(attempt) / "before.json") or Snapshot(None, None, None)
     before = replace(seen, head=_began_at(attempt))  # the ledger's word, since an agent can write to the directory
-    cwd, artifacts = Path(attempt.cwd), house.artifacts(attempt.task)
+    cwd, artifacts, moved = Path(attempt.cwd), house.artifacts(attempt.task), refs_moved(house, attempt, seen.refs)
     if attempt.began_tree is None:
-        return replace(examine(cwd, before, look(cwd, artifacts)), shared=neighbours, unseen=_unseen(attempt))
+        found = examine(cwd, before, look(cwd, artifacts))
+        return replace(found, shared=neighbours, unseen=_unseen(attempt), moved=moved)
     left = left_by(attempt, before.artifacts, walk(artifacts), keep=keep)
-    return replace(left, shared=neighbours, unseen=attempt.inherits or None)
+    return replace(left, shared=neighbours, unseen=attempt.inherits or None, moved=moved)
 
 
 def _unseen(attempt: Attempt) -> str | None:

@@ -37,7 +37,8 @@ def place_now(attempt: Attempt) -> Place:
 
 def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
     """The attempt with the tree that it finds; outside a repository there is none. One that could be taken before, and
-    cannot be any more, is an earlier agent's doing; otherwise nothing can be verified here, and why is kept.
+    cannot be any more, is an earlier agent's doing: this one is told, may mend it, and is judged by the whole of it.
+    Otherwise nothing can be verified here, and why is kept.
     """
     place, first = place_now(attempt), _first(attempt, earlier)
     ground = places.ground(place, first.stores if first else ())
@@ -45,6 +46,7 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
         return attempt
     since = first.base_taken if first else None
     try:
+        places.must_be_understood(ground.main)
         with look_into(ground.repository, ground.main / "objects") as trees:
             stand = trees.take(leave_out=ground.furnished, settings=ground.main, since=since)
             if not stand.is_committed:
@@ -52,14 +54,10 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
     except Unavailable:
         raise
     except FleetError as problem:
-        said = clean(problem.message, LONGEST)
-        if first is not None:
-            way_out = f"{f'{problem.hint}; ' if problem.hint else ''}see to it in {clean(attempt.cwd)}"
-            said = (
-                f"what stands in its place cannot be taken any more: {said}; {way_out}, then fleet retry {attempt.task}"
-            )
-            raise FleetError(said) from None
-        return replace(attempt, untaken=said)
+        if first is None:
+            return replace(attempt, untaken=clean(problem.message, LONGEST))
+        head = git.head(ground.repository).commit or first.began_at
+        stand = Stand(head, first.base_tree or "", committed=None)
     base = first.base_tree if first else _still(attempt, earlier, stand) or stand.tree
     return _began(attempt, ground, stand.head, stand.tree, base=base, taken=since)
 
