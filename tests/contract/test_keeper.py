@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import py_compile
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +25,7 @@ import pytest
 
 from fleet.host import locks
 from fleet.keeper import Cause, Exit, Hold, Start, abort, adopt, hold, in_terminal, rouse, strays, sweep
-from fleet.keeper.hold import PROGRAM
+from fleet.keeper.joined import PARTS, PROGRAM, WHERE, program
 
 AGENTS = Path(__file__).parent.parent / "standins" / "agents"
 MIB = 1024 * 1024
@@ -624,12 +626,61 @@ def test_a_process_without_descriptors_does_not_take_a_keeper_for_lost(attempt: 
     assert held.alive
 
 
-def test_the_keeper_imports_nothing_of_fleet_and_little_else(attempt: Attempt) -> None:
+WAYS = ["joined", "script", "compiled"]  # as fleet starts it; where nothing can be written; as pip leaves the script
+
+
+@pytest.fixture(params=WAYS)
+def copied(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The file of a keeper in an installation of its own."""
+    copy = tmp_path / "installed" / "keep.py"
+    shutil.copytree(WHERE, copy.with_name("program"))
+    shutil.copy(PROGRAM, copy)
+    if request.param == "joined":
+        shutil.copy(program(), copy.with_suffix(".pyc"))
+    elif request.param == "compiled":
+        py_compile.compile(str(copy), str(copy.with_suffix(".pyc")), doraise=True)
+    return copy if request.param == "script" else copy.with_suffix(".pyc")
+
+
+def test_the_keeper_imports_nothing_else_of_fleet_and_little_else(copied: Path) -> None:
     """Imports are what a keeper costs; there are hundreds of them."""
-    code = f"import sys; exec(open({str(PROGRAM)!r}).read(), dict(__name__='keep')); print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
-    heavy = {"fleet", "json", "re", "signal", "subprocess", "pathlib", "typing", "selectors", "tempfile", "logging"}
-    assert not heavy & {name.partition(".")[0] for name in ran.stdout.split()}
+    argv = [sys.executable, "-I", "-S", "-X", "importtime", str(copied), "/nowhere"]
+    told = subprocess.run(argv, capture_output=True, text=True, check=False).stderr
+    assert "No such file or directory: '/nowhere'" in told
+    imported = {line.rpartition("|")[2].strip() for line in told.splitlines() if line.startswith("import time:")}
+    heavy = {"json", "re", "signal", "subprocess", "pathlib", "typing", "selectors", "tempfile", "logging"}
+    assert "ctypes" in imported
+    assert not heavy & imported
+    assert {name for name in imported if name.startswith("fleet")} <= {f"fleet.keeper.program.{part}" for part in PARTS}
+
+
+def test_a_keeper_is_whole_in_memory_before_its_agent_runs(attempt: Attempt, copied: Path) -> None:
+    """An upgrade of fleet takes its files away while it runs."""
+    argv = in_terminal(attempt.directory, attempt.order("sh", "-c", "echo ready; exec sleep 60"))
+    lock = locks.take(attempt.directory / "lock")
+    assert lock is not None
+    ends = [lock, *[named_pipe(attempt.directory / name) for name in ("events", "control")]]
+    with (attempt.directory / "keeper.err").open("wb") as said:
+        words = [*argv[:3], str(copied), str(attempt.directory), *map(str, ends)]
+        keeper = subprocess.Popen(words, pass_fds=ends, stderr=said)
+    held = adopt(attempt.directory)
+    for fd in ends:
+        os.close(fd)
+    assert held is not None
+    until(held, lambda: b"ready\n" in attempt.text())
+    shutil.rmtree(copied.parent)
+    held.abort()
+    assert over(held).cause is Cause.CANCELLED
+    assert keeper.wait() == 0
+
+
+def named_pipe(path: Path) -> int:
+    os.mkfifo(path)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK)
+
+
+def test_every_part_of_the_keeper_is_joined() -> None:
+    assert {path.stem for path in WHERE.glob("*.py")} == {"__init__", *PARTS}
 
 
 def test_the_keeper_is_compiled_once_and_again_when_that_was_cut_short(

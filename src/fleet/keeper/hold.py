@@ -6,22 +6,18 @@ import marshal
 import os
 import signal
 import stat
-import struct
 import sys
 from contextlib import ExitStack, suppress
-from functools import cache
-from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
 import msgspec
 
 from fleet.host import files, locks, process
 from fleet.keeper.base import Exit, Fence, Start
+from fleet.keeper.joined import PROGRAM, program
 
-PROGRAM = Path(__file__).with_name("keep.py")
 LOCK, EVENTS, CONTROL, SPEC, DRAFT, RECORD = "lock", "events", "control", "spec", ".exit.json", "exit.json"
 REAP = 0.5
-LOW = 0xFFFFFFFF  # of a time and a size, as Python keeps them with bytecode
 EXIT = msgspec.json.Decoder(Exit)  # made once, here: msgspec crashes when two threads need it first at the same time
 
 
@@ -122,7 +118,7 @@ def in_terminal(directory: Path, start: Start) -> tuple[str, ...]:
     """
     if adopt(directory) is None:
         files.write(files.private_dir(directory) / SPEC, _spec(start), files.PRIVATE)
-    return (sys.executable, "-I", "-S", _program(), str(directory), "terminal")
+    return (sys.executable, "-I", "-S", program(), str(directory), "terminal")
 
 
 def adopt(directory: Path) -> Hold | None:
@@ -219,34 +215,8 @@ def _make_pipe(path: Path, ours: ExitStack) -> int:
 def _spawn(directory: Path, start: Start, keep: tuple[int, int, int]) -> process.Child:
     files.write(directory / "stdin", start.stdin.encode(errors="replace"), files.PRIVATE)
     files.write(directory / SPEC, _spec(start), files.PRIVATE)
-    argv = [sys.executable, "-I", "-S", _program(), str(directory), *map(str, keep)]
+    argv = [sys.executable, "-I", "-S", program(), str(directory), *map(str, keep)]
     return process.detach(argv, {}, directory / "keeper.err", *keep)
-
-
-def _program() -> str:
-    """The keeper, compiled once: Python keeps no bytecode of a script, and compiling it is a third of its start-up."""
-    return _compiled(Path(cache_from_source(str(PROGRAM))))
-
-
-@cache
-def _compiled(compiled: Path) -> str:
-    if not _is_compiled(compiled):
-        import py_compile
-
-        with suppress(OSError):
-            py_compile.compile(str(PROGRAM), doraise=True)
-    return str(compiled if _is_compiled(compiled) else PROGRAM)
-
-
-def _is_compiled(compiled: Path) -> bool:
-    """Whether it is what the keeper says now, by the same marks by which Python knows it, and whole."""
-    try:
-        facts, content = PROGRAM.stat(), compiled.read_bytes()
-        marks = struct.pack("<4sIII", MAGIC_NUMBER, 0, int(facts.st_mtime) & LOW, facts.st_size & LOW)
-        marshal.loads(content[len(marks) :])  # noqa: S302 - a full disk may have cut it short
-    except (OSError, EOFError, ValueError, TypeError):
-        return False
-    return content.startswith(marks)
 
 
 def _spec(start: Start) -> bytes:
