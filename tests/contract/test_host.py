@@ -228,7 +228,7 @@ class Late(subprocess.Popen[bytes]):
 def test_what_a_program_prints_while_we_look_elsewhere_is_not_lost() -> None:
     pipe = subprocess.PIPE
     with Late(["sh", "-c", "sleep 0.3; echo its last words"], stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        pump = run._Pump(process, b"", 1000)
+        pump = run._Pump(process, b"", 1000, wary=False)
         assert pump.until(time.monotonic() + 30)
         pump.close()
     assert bytes(pump.out) == b"its last words\n"

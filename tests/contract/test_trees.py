@@ -319,6 +319,21 @@ def test_a_file_whose_object_was_forged_is_not_checked_out(repo: Path, tmp_path:
         checkout.texts(found, found.common / "objects", tree, ["one.txt", "sub/test.py"])
 
 
+@pytest.mark.parametrize("checked", [True, False], ids=["with a check", "without"])
+def test_a_file_of_the_base_that_was_forged_hides_no_change(repo: Path, checked: bool) -> None:
+    """By what the forged object says, the file is what it was."""
+    asked = Demands(checks=(CheckSpec("true"),) if checked else (), scope=Scope(deny=("sub/**",)))
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=asked), [])
+    before = run(repo, "rev-parse", "HEAD:sub/two.txt")
+    (repo / "sub/two.txt").write_text("weakened\n")
+    (repo / "one.txt").write_text("2\n")
+    commit(repo)
+    forge(repo, before, "blob", b"weakened\n")
+    result = left_by(attempt, {}, {})
+    assert result.problem is not None
+    assert f"the blob {before} is not what it is called: somebody forged" in result.problem
+
+
 def test_a_tree_that_was_forged_hides_nothing(repo: Path, tmp_path: Path) -> None:
     """By what the forged tree says, the work deleted nothing and changed one file."""
     attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
@@ -735,13 +750,44 @@ def test_a_setting_without_a_value_is_a_yes(repo: Path, tmp_path: Path) -> None:
     assert run(at, "write-tree") == result.tree, "as git itself would take it"
 
 
+@pytest.mark.parametrize("where", ["inside", "object", "linked objects"])
+def test_git_waits_for_no_pipe_in_a_repository(where: str, repo: Path, tmp_path: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "one.txt").write_text("2\n")
+    if where == "inside":
+        run(repo, "init", "-q", "inner")
+        at = repo / "inner/.git/HEAD"
+    else:
+        name = run(repo, "rev-parse", "HEAD^{tree}")
+        at = repo / ".git/objects" / name[:2] / name[2:]
+        if where == "linked objects":
+            at.parent.rename(tmp_path / "elsewhere")
+            at.parent.symlink_to(tmp_path / "elsewhere")
+    at.unlink(missing_ok=True)
+    os.mkfifo(at)
+    problem = left_by(attempt, {}, {}).problem
+    assert problem is not None
+    assert f"{at} is no plain file, and git would wait for it" in problem
+
+
+def test_git_takes_no_more_memory_than_it_should_need(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.host.run.MOST_MEMORY", 64 * 1024**2)
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "one.txt").write_text("2\n")
+    with (repo / ".gitignore").open("wb") as file:
+        file.truncate(20 * 1024**3)
+    problem = left_by(attempt, {}, {}).problem
+    assert problem is not None
+    assert problem == "git needs more than 64 MB of memory for it"
+
+
 @pytest.mark.parametrize("name", ["sub/.gitignore", ".gitattributes"])
 def test_git_waits_for_no_pipe_that_has_the_name_of_a_list_of_its_own(name: str, repo: Path) -> None:
     attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
     (repo / "one.txt").write_text("2\n")
     os.mkfifo(repo / name)
     make_racy(repo)
-    assert left_by(attempt, {}, {}).problem == f"{name} is no plain file, and git would wait for it"
+    assert left_by(attempt, {}, {}).problem == f"{repo / name} is no plain file, and git would wait for it"
     found = git.find(repo)
     assert found is not None
     with git.mirror(found) as ours:

@@ -25,6 +25,7 @@ from fleet.engine.base import Engine
 from fleet.evidence.journal import Record
 from fleet.evidence.ledger import Ledger
 from fleet.host import database, files, git, locks, process
+from fleet.host.run import end_wary
 from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.house import House
@@ -132,6 +133,7 @@ def _leave(farewell: Callable[[], None], code: int) -> None:
     """End here and now. What runs is carried on by keepers, and what was begun is in the ledger: there is nothing to
     unwind, and unwinding would only tell the engine that attempts had failed.
     """
+    end_wary()
     with suppress(Exception):
         farewell()
     for stream in (sys.stdout, sys.stderr):

@@ -25,10 +25,12 @@ from fleet.host.repository import Entry, Workshop
 LANDING = "refs/fleet/attempts/"
 FOUND = "refs/fleet/found/"  # what an attempt found, where that was not all committed
 LARGEST = 1024**3  # bytes that are not committed
+MOST_READ = 64 * 1024**2  # bytes of a difference that are held at once
 LONGEST_TARGET = 4096  # bytes; no system takes a longer one
 WHO = "fleet <fleet@localhost>"
 SIDES = [re.compile(mark, re.MULTILINE) for mark in (rb"^<{7} ", rb"^={7}\r?$", rb"^>{7} ")]
-TREE_LINE = re.compile(r":(040000 [0-7]+|[0-7]+ 040000) [0-9a-f]+ [0-9a-f]+ [A-Z]\Z")
+RAW_LINE = re.compile(r":([0-7]+) ([0-7]+) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\Z")
+TREE_MODE, FILE_MODES = "040000", ("100644", "100755", "120000")
 KINDS = {"A": ChangeKind.ADDED, "D": ChangeKind.DELETED, "R": ChangeKind.RENAMED, "C": ChangeKind.ADDED}
 ENTRIES = {"120000": EntryKind.SYMLINK, "160000": EntryKind.SUBMODULE}
 
@@ -177,7 +179,7 @@ class Trees:
             return []
         ends = (before or EMPTY_TREE, after)
         out = self._diff("-t", "--no-renames", *ends)
-        self._must_be_true({*ends, *trees_in(out)})
+        self._must_be_true(*ends, out=out)
         found = read_changes(out)
         if {ChangeKind.ADDED, ChangeKind.DELETED} <= {one.change for one in found}:
             found = read_changes(self._diff("-M", "-l1000", *ends))
@@ -189,12 +191,17 @@ class Trees:
         form = ("-r", "-z", "--raw", "--numstat", "--no-abbrev", "--no-ext-diff", "--no-textconv")
         return self._shop.do("diff-tree", *form, *args, "--")
 
-    def _must_be_true(self, trees: set[str]) -> None:
-        """Refuse trees that are not what they are called: what differs is known by them alone."""
-        asked = trees - self._true - {EMPTY_TREE}
-        if asked and (missing := asked - self._shop.contents(asked).keys()):
+    def _must_be_true(self, *ends: str, out: bytes) -> None:
+        """Refuse what is not what it is called of all that a difference is known by: every tree, and of the files as
+        many as fit into memory. Whoever changes what the base says of a file could hide what became of it.
+        """
+        trees, blobs = named_in(out)
+        needed = {*ends, *trees} - self._true - {EMPTY_TREE}
+        asked = [*sorted(needed), *sorted(blobs - self._true)]
+        found = self._shop.contents(asked, limit=MOST_READ).keys() if asked else set()
+        if missing := needed - found:
             raise Forged(f"the tree {min(missing)} is not there")
-        self._true |= asked
+        self._true |= found
 
     def names(self, tree: str) -> list[str]:
         """Every path of a tree, which is the one of that name."""
@@ -279,26 +286,33 @@ def point(common: Path, ref: str, commit: str) -> None:
 
 def read_changes(out: bytes) -> list[Change]:
     """What `git diff-tree -r -z --raw --numstat` says, but for trees; for the target of a link stands the name of its
-    blob.
+    blob. A path is there by its name alone: how many lines differ is not told of what reads the same.
     """
     words = iter(out.decode(errors="surrogateescape").split("\0"))
-    raw: dict[str, Change] = {}
-    found: list[Change] = []
+    found: dict[str, Change] = {}
     for word in words:
-        if TREE_LINE.match(word):
+        if (raw := RAW_LINE.match(word)) and TREE_MODE in raw.group(1, 2):
             next(words)
         elif word.startswith(":"):
             change = _raw(word, words)
-            raw[change.path] = change
+            found[change.path] = change
         elif word.count("\t") >= 2:
-            found.append(_counted(word, words, raw))
-    return found
+            change = _counted(word, words, found)
+            found[change.path] = change
+    return list(found.values())
 
 
-def trees_in(out: bytes) -> set[str]:
-    """The trees that differ, by `git diff-tree -t --raw`."""
-    lines = (line.split() for line in out.decode(errors="surrogateescape").split("\0") if TREE_LINE.match(line))
-    return {name for _, _, *names, _ in lines for name in names if name.strip("0")}
+def named_in(out: bytes) -> tuple[set[str], set[str]]:
+    """The trees, and the files and links, that `git diff-tree -t --raw` tells of."""
+    trees, blobs = set(), set()
+    for line in out.decode(errors="surrogateescape").split("\0"):
+        if found := RAW_LINE.match(line):
+            for mode, name in (found.group(1, 3), found.group(2, 4)):
+                if mode == TREE_MODE:
+                    trees.add(name)
+                elif mode in FILE_MODES:
+                    blobs.add(name)
+    return trees, blobs
 
 
 def _raw(word: str, words: Iterator[str]) -> Change:

@@ -10,9 +10,9 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from itertools import chain
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
@@ -27,7 +27,6 @@ SYMREFS = 5
 PREFIX = "fleet-git-"
 LONG_AGO = 3600.0
 LARGEST_SETTINGS = 1024**2
-OPENED = ("HEAD", "config", "packed-refs", "shallow", "info/exclude", "info/attributes", "info/grafts")
 LISTS = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
@@ -81,24 +80,42 @@ def head(repository: Repository) -> Head:
 
 def waits_for(top: Path) -> str:
     """Why a git that looks at a working tree would never end, if it would not: it opens its own lists wherever they
-    stand, and an agent may have left a pipe or a device of such a name.
+    stand, and what it finds of repositories inside; an agent may have left a pipe or a device of such a name.
     """
-    for directory, _, names in files.walk(str(top)):
-        for name in LISTS.intersection(names):
-            path = os.path.join(directory, name)
-            with suppress(OSError):
-                if not stat.S_ISREG(os.stat(path).st_mode):
-                    return f"{os.path.relpath(path, top)} is no plain file, and git would wait for it"
+    for directory, folders, names in files.walk(str(top)):
+        lists = (os.path.join(directory, name) for name in LISTS.intersection(names))
+        said = _waits(lists) or (waits_in(Path(directory, ".git")) if ".git" in folders else "")
+        if said:
+            return said
     return ""
 
 
 def waits_in(own: Path) -> str:
-    """The same of a git that looks at nothing but a repository, to some of whose files an agent can write, too."""
-    for name in OPENED:
-        path = own / name
-        if os.path.lexists(path) and not path.is_file() and not path.is_dir():
-            return f"{path} is no plain file, and git would wait for it"
+    """The same of a git that looks at nothing but a repository, or a store of objects, in which an agent may have put
+    anything under any name.
+    """
+    for directory, folders, names in files.walk(str(own)):
+        inner = [os.path.join(directory, name) for name in folders]
+        beyond = (path for at in inner if os.path.islink(at) for path in _inside(at))
+        if said := _waits(chain((os.path.join(directory, name) for name in names), beyond)):
+            return said
     return ""
+
+
+def _waits(paths: Iterable[str]) -> str:
+    for path in paths:
+        with suppress(OSError):
+            mode = os.stat(path).st_mode
+            if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+                return f"{path} is no plain file, and git would wait for it"
+    return ""
+
+
+def _inside(directory: str) -> list[str]:
+    try:
+        return [os.path.join(directory, name) for name in os.listdir(directory)]
+    except OSError:
+        return []
 
 
 def clear() -> None:
@@ -197,11 +214,14 @@ class Mirror:
         done = self._run(*args)
         return done.out.decode(errors="surrogateescape") if done.code == 0 else None
 
+    def _waits(self) -> str:
+        return waits_in(self._repository.common / "objects") or waits_for(self._repository.top)
+
     def _run(self, *args: str, stdin: str = "", limit: int = LIMIT) -> Ran:
         return run(
             armour.command(f"--git-dir={self._at}", *args), cwd=self._repository.top, timeout=SECONDS, limit=limit,
             env=armour.environment(self._at), stdin=stdin.encode(errors="surrogateescape"),
-            doubt=partial(waits_for, self._repository.top),
+            doubt=self._waits, wary=True,
         )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ from fleet.core.frozen import dataclass
 from fleet.host import armour, files, git
 from fleet.host.git import PREFIX, Repository
 from fleet.host.index import LARGEST
-from fleet.host.run import PATIENCE
+from fleet.host.run import PATIENCE, is_greedy
 
 TOGETHER = max(2, os.cpu_count() or 2)
 LARGE = 64 * 1024  # bytes of an index: some seven hundred files
@@ -173,11 +174,12 @@ def _started(question: _Question) -> subprocess.Popen[bytes]:
 
 
 def _answer(question: _Question, process: subprocess.Popen[bytes]) -> tuple[_Question, bytes | None]:
-    for seconds in (PATIENCE, git.SECONDS):
+    until = time.monotonic() + git.SECONDS
+    while time.monotonic() < until:
         try:
-            out, _ = process.communicate(timeout=seconds)
+            out, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            if git.waits_for(question.cwd):
+            if is_greedy(process) or git.waits_for(question.cwd):
                 break
         else:
             return question, out if process.returncode == 0 else None

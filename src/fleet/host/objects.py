@@ -85,6 +85,8 @@ def read_batch(out: bytes) -> Iterator[tuple[str, bytes, bytes]]:
         facts, at = out[at:end].split(b" "), end + 1
         if len(facts) == 3:  # one that is missing has no content
             size = int(facts[2])
+            if at + size > len(out):  # cut off
+                return
             yield facts[0].decode(), facts[1], out[at : at + size]
             at += size + 1
 

@@ -31,7 +31,7 @@ from fleet.host.attributes import ASKED, RAW, YES, Mark, Way, read_attributes, r
 from fleet.host.git import COMMIT, EMPTY_TREE, PREFIX, Repository
 from fleet.host.index import Noted
 from fleet.host.objects import TREE, Item, Listed
-from fleet.host.run import Ran, run
+from fleet.host.run import LIMIT, Ran, run
 
 SECONDS = 600.0
 PIECE = 1024 * 1024
@@ -243,7 +243,13 @@ class Workshop:
             self._env["GIT_OBJECT_DIRECTORY"] = str(write_to)
 
     def ask(
-        self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None, index: str = "index"
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        tree: bool = False,
+        at: Path | None = None,
+        index: str = "index",
+        limit: int = LIMIT,
     ) -> Ran:
         """Run git here; with `tree` it sees the working tree, or another one."""
         top = at or self.top
@@ -252,17 +258,25 @@ class Workshop:
         env = self._env | {"GIT_INDEX_FILE": str(self.at / index)}
         return run(
             armour.command(*ours, *where, *args), cwd=top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin,
-            keep=_locks.get(), doubt=partial(git.waits_for, top) if tree else None,
+            keep=_locks.get(), limit=limit, doubt=partial(self._waits_for, top if tree else None), wary=True,
         )  # fmt: skip
 
     def do(self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None, what: str = "") -> bytes:
         """What git prints; a refusal is an error that says what was wanted."""
-        done = self.ask(*args, stdin=stdin, tree=tree, at=at)
+        return self._out(self.ask(*args, stdin=stdin, tree=tree, at=at), what)
+
+    def _out(self, done: Ran, what: str = "") -> bytes:
         if done.waits:
             raise Waits(clean(done.waits), hint="remove it")
         if done.code:
             raise refused(done, what or f"{self.top} cannot be read")
         return done.out
+
+    def _waits_for(self, top: Path | None) -> str:
+        """Why a git would never end that looks at what agents can write to: the objects, and perhaps a tree."""
+        borrowed = (self.at / "objects/info/alternates").read_bytes().splitlines()
+        stores = (git.waits_in(Path(os.fsdecode(one))) for one in borrowed)
+        return next(filter(None, stores), "") or (git.waits_for(top) if top else "")
 
     def entries(self, *, ignored: bool = False) -> list[Entry]:
         """Every path that the index knows, and every other one; ignored ones only when they are asked for."""
@@ -299,7 +313,7 @@ class Workshop:
         done = self.ask(
             "diff-index", "--cached", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=none", commit
         )
-        words = done.out.split(b"\0")
+        words = self._out(done).split(b"\0")
         found = []
         for facts, path in zip(words[::2], words[1::2], strict=False):
             _, mode, _, blob, _ = facts.decode().split(" ")
@@ -358,10 +372,10 @@ class Workshop:
         done = self.ask("config", "--file", str(self.at / "settings"), "--no-includes", "--get", name)
         return done.out.decode(errors="replace").strip().lower() if done.code == 0 else None
 
-    def contents(self, names: Iterable[str]) -> dict[str, bytes]:
-        """What objects hold, by their names: each is what it is called."""
-        out = self.do("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode())
-        return objects.known(out)
+    def contents(self, names: Iterable[str], limit: int = LIMIT) -> dict[str, bytes]:
+        """What objects hold, by their names: each is what it is called. Those beyond the limit are not told of."""
+        done = self.ask("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode(), limit=limit)
+        return objects.known(self._out(done))
 
     def listing(self, tree: str, what: str = "") -> list[Item]:
         """Every file, link and submodule of a tree, which is the one of that name."""

@@ -24,9 +24,13 @@ GRACE = 2.0
 PATIENCE = 3.0  # seconds after which it is asked why a program would never end
 TICK = 0.1
 PASSWORD = re.compile(r"//[^/@\s]+@")  # in an address
+FOR_EVER = float("inf")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MOST_MEMORY = 2 * 1024**3  # bytes, for a program that reads what strangers wrote
 CANNOT = 126  # what shells say of a program that is there and cannot be run
 
 
+_wary: set[subprocess.Popen[bytes]] = set()  # those that are ended when we leave without unwinding
 _listeners: list[Callable[[str], None]] = []
 stopping = threading.Event()  # set once this process is on its way out: whatever takes long gives up
 
@@ -93,7 +97,7 @@ class Ran:
     out: bytes
     err: bytes
     timed_out: bool = False
-    waits: str = ""  # why it would never have ended
+    waits: str = ""  # why it would never have ended, or not in time
 
     @property
     def said(self) -> str:
@@ -111,11 +115,13 @@ def run(
     limit: int = LIMIT,
     keep: Sequence[int] = (),
     doubt: Callable[[], str] | None = None,
+    wary: bool = False,
 ) -> Ran:
     """Run a program without a terminal; after the time limit it is ended with everything it started in its group.
 
     What it is to keep open, such as a lock, is still open when we are gone and it is not. Of one that takes long it is
-    asked once why it would never end: with a reason, its time is up.
+    asked once why it would never end: with a reason, its time is up. Be wary of one that reads what strangers wrote: it
+    gets only so much memory, and ends with us.
     """
     began = time.monotonic()
     try:
@@ -132,19 +138,40 @@ def run(
     except OSError as problem:
         return _not_started(argv[0], problem)
     with process:
-        pump, in_time, reason = _Pump(process, stdin, limit), False, ""
+        pump, in_time, reason = _Pump(process, stdin, limit, wary=wary), False, ""
         try:
+            if wary:
+                _wary.add(process)
             _heed()
             in_time = pump.until(began + min(timeout, PATIENCE))
-            if not in_time:
+            if not in_time and not pump.is_greedy:
                 reason = doubt() if doubt else ""
                 in_time = not reason and pump.until(began + timeout)
+            if pump.is_greedy:
+                reason = f"{argv[0]} needs more than {MOST_MEMORY // 1024**2} MB of memory for it"
         finally:  # too late, or we were told to stop: in its own session it would never hear of that
             if not in_time:
                 end_group(process)
             pump.close()
+            _wary.discard(process)
     tell(argv, began, process.returncode)
     return Ran(process.returncode, bytes(pump.out), bytes(pump.err), timed_out=not in_time, waits=reason)
+
+
+def is_greedy(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a program takes more memory than one should that reads what strangers wrote; False where nobody knows."""
+    try:
+        pages = int(Path(f"/proc/{process.pid}/statm").read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        return False
+    return pages * PAGE > MOST_MEMORY
+
+
+def end_wary() -> None:
+    """End what would read on after we have left."""
+    for process in list(_wary):
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def hear(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Ran:
@@ -178,13 +205,15 @@ def become(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> NoRetur
 class _Pump:
     """Moves bytes between us and a process, none of which can make us wait or fill our memory."""
 
-    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit: int, *, wary: bool) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
         self._left = memoryview(stdin)
         self._limit = limit
+        self._looked = time.monotonic() if wary else FOR_EVER
+        self.is_greedy = False
         self.out, self.err = bytearray(), bytearray()
         self._pipes = selectors.DefaultSelector()
         self._pipes.register(process.stdout, selectors.EVENT_READ, self.out)
@@ -198,8 +227,11 @@ class _Pump:
     def until(self, deadline: float) -> bool:
         """Whether the process ended in time. What it started may hold the pipes for longer; that is not waited for."""
         while self._pipes.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0:
+            now = time.monotonic()
+            if now - self._looked > TICK:
+                self._looked, self.is_greedy = now, is_greedy(self._process)
+            left = deadline - now
+            if left <= 0 or self.is_greedy:
                 return False
             ready = self._pipes.select(min(left, TICK))
             for key, _ in ready:

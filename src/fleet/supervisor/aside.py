@@ -15,8 +15,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 THREADS = 3  # more of them only fight over the interpreter: a sixth of what a task costs with six
 PROGRAMS = 6  # where a tracker is a program that is waited for
+LOOKS = 4
 LONG = 50  # of those that mostly wait for a program
 _pool, _slow = ThreadPoolExecutor(THREADS, "aside"), ThreadPoolExecutor(LONG, "at leisure")
+_looks = ThreadPoolExecutor(LOOKS, "looks")
 Aside = Callable[[Callable[[], None]], Awaitable[None]]
 
 
@@ -29,6 +31,11 @@ def widen() -> None:
 async def aside(act: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """Do something that may block; a full disk, or no process to be had, is Unavailable and not a failure."""
     return await _in(_pool, partial(act, *args, **named))
+
+
+async def looking(act: Callable[[], T]) -> T:
+    """The same for a look at what an agent left: however long git takes over it, only other looks have to wait."""
+    return await _in(_looks, act)
 
 
 async def at_leisure(act: Callable[[], T]) -> T:

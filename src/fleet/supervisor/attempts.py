@@ -14,7 +14,7 @@ from fleet.core import FleetError, NotFound
 from fleet.core.work import Attempt, Verdict
 from fleet.engine.base import Work
 from fleet.evidence.receipt import Process, Receipt, load_receipt, save
-from fleet.supervisor.aside import Aside, aside, at_leisure
+from fleet.supervisor.aside import Aside, aside, at_leisure, looking
 from fleet.supervisor.environment import marks
 from fleet.supervisor.follow import follow
 from fleet.supervisor.handover import hand_over
@@ -79,7 +79,8 @@ class Attempts:
             note_unfenced(self._house, attempt, hold.exit.unfenced)
 
     async def verify(self, name: str) -> None:
-        await self._change(name, lambda attempt: self._look(attempt))
+        attempt = await self._load(name)
+        await self._change(name, self._look, looking if attempt.base_tree else aside)
         attempt = await self._load(name)
         checked = await check(self._house, attempt, self._keep)
         if checked:
