@@ -240,3 +240,19 @@ def test_how_a_program_begins_is_told_also_of_one_with_two_names(tmp_path: Path)
     (tmp_path / "other").hardlink_to(tmp_path / "tool")
     assert (program.opening("other", [tmp_path]) or "").startswith("#!/usr/bin/env python3")
     assert program.opening("neither", [tmp_path]) is None
+
+
+def test_the_modules_of_every_python_that_may_be_found_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for prefix, name in (("first", "one.py"), ("lent", "two.cpython-311.so"), ("nobodys", "three.py")):
+        at = tmp_path / prefix / "lib/python3.11/site-packages"
+        (at / f"{name}-1.0.dist-info").mkdir(parents=True)
+        (at / name).touch()
+        (at / prefix).mkdir()
+    (tmp_path / "first/bin").mkdir()
+    (tmp_path / "first/bin/python3").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'first/bin'}:{tmp_path / 'nobodys/bin'}:/nowhere")
+    found = program.modules([tmp_path / "lent", tmp_path / "missing"])
+    assert {"one", "first", "two", "lent", "pip"} <= found
+    assert found.isdisjoint({"three", "nobodys"})

@@ -538,6 +538,39 @@ def test_many_new_files_beside_many_others_take_no_longer_than_both() -> None:
     assert found == Own()
 
 
+@pytest.mark.parametrize(
+    ("command", "path", "files", "found"),
+    [
+        ("python ci/check.py", "ci/requests.py", {}, BACK),
+        ("python3.11 ci/check.py --all", "ci/requests/__init__.py", {}, BACK),
+        ("sh ci/run.sh && python ci/check.py", "ci/requests.cpython-311-x86_64-linux-gnu.so", {}, BACK),
+        ("python tools/report.py", "tools/requests.py", {"tools/report.py": ""}, BACK),
+        ("python tools/report.py", "tools/json.py", {"tools/report.py": ""}, BACK),
+        ("python check.py", "requests.py", {"check.py": ""}, BACK),
+        ("python check.py", "app.py", {"check.py": ""}, FREE),  # which nothing else has the name of: the product
+        ("python check.py", "lib/requests.py", {"check.py": ""}, FREE),
+        ("python tools/report.py", "requests.py", {"tools/report.py": ""}, FREE),
+        ("python ci/check.py", "ci/requests/__init__.py", {"ci/requests/api.py": ""}, FREE),
+        ("python ci/check.py", "ci/requests.txt", {}, FREE),
+        ("python app.py --selftest", "requests.py", {"app.py": ""}, FREE),
+        ("node ci/check.js", "ci/requests.py", {"ci/check.js": ""}, FREE),
+    ],
+)
+def test_a_new_module_beside_a_checks_own_script_is_left_out_where_it_hides_an_installed_one(
+    command: str, path: str, files: dict[str, str], found: str
+) -> None:
+    had = {"ci/check.py": "import requests\n"} | files
+    assert seen(command, new(path), had, installed=lambda: {"requests"}) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [("mypy .", BACK), ("python -m mypy calc.py", BACK), ("npx pyright", BACK), ("pytest", FREE), ("ruff check", FREE)],
+)
+def test_a_new_stub_is_left_out_where_types_are_checked(command: str, found: str) -> None:
+    assert seen(command, new("calc.pyi")) == found
+
+
 def test_settings_of_a_linter_are_left_out_where_there_are_no_tests() -> None:
     assert own_files(["ruff check ."], [new("ruff.toml")], ["bad.py"]) == Own(put_back=frozenset({"ruff.toml"}))
     assert own_files(["cargo test"], [new(".cargo/config.toml")], ["src/lib.rs"]).put_back == {".cargo/config.toml"}

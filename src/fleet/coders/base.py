@@ -56,6 +56,7 @@ class Can:
     cost: bool = False  # tell what it cost
     budget: bool = False  # be told what it may spend, and keep to it
     tools: bool = False  # tell every tool that it calls
+    some_tools: bool = False  # tell them perhaps, which is known once it has told one
     talk: bool = False  # be talked to in a terminal: it keeps the promise of a Talker too
     name: bool = False  # be told the name of the session that it begins
     words: bool = False  # be taken at its word that it has begun: no banner and no error of its is read as words

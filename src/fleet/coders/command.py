@@ -5,6 +5,7 @@ argv = ["my-agent", "--go"]
 prompt = "stdin"          # or "arg": the whole prompt becomes the last argument, exactly as it is
 events = "text"           # each line is something said; "jsonl": our own field names; or the stream of a known
                           # agent: "claude", "codex", "opencode", "gemini", "qwen", "aider", "agy"
+tools = true              # with "jsonl": it tells every tool that it calls, so work without a call is not its own
 model_flag = "--model"    # the model follows as the next argument; with a "=" at its end, in the same one
 resume_flag = "--resume"  # likewise the session; without it, a session is never taken up again
 context_limit = 128000
@@ -53,6 +54,7 @@ class Declared(Quiet):
     resume_flag: str | None = None
     context_limit: int | None = None
     interactive: tuple[str, ...] = ()
+    tools: bool | None = None  # whether it tells every tool that it calls; None: nobody has said
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0] or any("\0" in word for word in (*self.argv, *self.interactive)):
@@ -68,7 +70,10 @@ class Declared(Quiet):
     def can(self) -> Can:
         told = _told(self.events)
         resume, talk = self.resume_flag is not None, bool(self.interactive)
-        return Can(resume=resume, usage=told.usage, cost=told.cost, talk=talk, tools=told.tools, words=told.words)
+        return Can(
+            resume=resume, usage=told.usage, cost=told.cost, talk=talk, words=told.words,
+            tools=told.tools or self.tools is True, some_tools=self.events == "jsonl" and self.tools is None,
+        )  # fmt: skip
 
     @property
     def unproven(self) -> str:

@@ -29,5 +29,5 @@ def _declared(name: str, runtime: Runtime) -> Coder:
     return Declared(
         name=name, argv=part.argv or (), prompt=part.prompt.value, events=part.events.value,
         model_flag=part.model_flag, resume_flag=part.resume_flag, context_limit=part.context_limit,
-        interactive=part.interactive,
+        interactive=part.interactive, tools=part.tools,
     )  # fmt: skip

@@ -24,6 +24,7 @@ from fleet.config.runtime_schema import (
     Budget,
     CoderSettings,
     Concurrent,
+    EventsAs,
     FenceMode,
     Liveness,
     MachineLimits,
@@ -183,6 +184,8 @@ def _check_protocol(document: Document, path: tuple[str, str], part: dict[str, o
     why = 'means nothing with prompt = "acp"' if speaks else 'means nothing without prompt = "acp"'
     for key in [key for key in (NOT_WITH_ACP if speaks else OF_ACP) if key in part]:
         document.problem((*path, key), f"{dotted((*path, key))} {why}")
+    if "tools" in part and not speaks and part.get("events") != EventsAs.JSONL:
+        document.problem((*path, "tools"), f'{dotted((*path, "tools"))} means nothing without events = "jsonl"')
 
 
 def _check_name(document: Document, path: tuple[str, str]) -> None:

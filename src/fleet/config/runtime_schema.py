@@ -218,6 +218,9 @@ class CoderSettings(Part, frozen=True, kw_only=True):
     events: Annotated[EventsAs, _says("How its output is read: as text, as any JSON lines, or as another CLI's.")] = (
         EventsAs.TEXT
     )
+    tools: Annotated[
+        bool | None, _says("Whether it tells every tool that it calls; with jsonl only. Unset: once it has told one.")
+    ] = None
     model_flag: Annotated[Line | None, _says("The option that chooses a model, such as --model.")] = None
     resume_flag: Annotated[Line | None, _says("The option that goes on with an earlier session.")] = None
     interactive: Annotated[
@@ -233,9 +236,9 @@ class CoderSettings(Part, frozen=True, kw_only=True):
     ] = ()
 
 
-OF_OWN_CODERS = ("argv", "prompt", "permissions", "events", "model_flag", "resume_flag", "interactive")
+OF_OWN_CODERS = ("argv", "prompt", "permissions", "events", "tools", "model_flag", "resume_flag", "interactive")
 OF_ACP = ("permissions",)
-NOT_WITH_ACP = ("events", "model_flag", "resume_flag", "interactive")  # the protocol says these itself
+NOT_WITH_ACP = ("events", "tools", "model_flag", "resume_flag", "interactive")  # the protocol says these itself
 
 
 class RuntimeFile(Part, frozen=True, kw_only=True):

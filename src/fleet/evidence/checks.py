@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase, translate
 from functools import cache
 from itertools import pairwise
-from posixpath import basename, dirname, normpath, splitext
+from posixpath import basename, dirname, join, normpath, splitext
 
 from fleet.core.frozen import dataclass
 from fleet.core.proof import Change, ChangeKind, EntryKind
@@ -80,6 +80,7 @@ CACHES = {"__pycache__", ".pytest_cache", ".mypy_cache", ".tox", ".nox"}
 INSTALLED = re.compile(r"\.(?:egg|dist)-info/")  # names plugins
 LOADED = (".so", ".pyd")
 ON_SOURCES = LINTERS | {"cargo", "go", "javac", "gcc", "cc"}  # look at sources, or find tests among them
+TYPES = {"mypy", "dmypy", "pyright", "basedpyright", "pytype", "pyre", "ty"}  # read a stub instead of its module
 RUN_AS_MODULES = LINTERS | TESTERS | PYTHONS  # by `python -m`
 PROGRAMS = RUN_AS_MODULES | NODES | INTERPRETERS | SHELLS | READERS | READS.keys()
 SCRIPTS = (*SHELL_SUFFIXES, ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".go", "")
@@ -87,8 +88,15 @@ SCRIPTS = (*SHELL_SUFFIXES, ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", "
 Opening = Callable[[str], str | None]  # how a program of this name begins that is there without the agent
 
 
+Installed = Callable[[], Collection[str]]  # the modules of Python that are there without the agent
+
+
 def no_programs(name: str) -> str | None:
     return None
+
+
+def no_modules() -> Collection[str]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +115,19 @@ def own_files(
     left: Texts = no_texts,
     *,
     opening: Opening = no_programs,
+    installed: Installed = no_modules,
     needs: Collection[str] = (),
     at: str = "",
 ) -> Own:
     """What was done to the checks' own files. New tests, and lines added to one, are fine; but then the checks have to
     pass without them too, where there are tests without them. `base` are the paths that were there before, `read` tells
-    what those said and `left` what they say now; `opening` tells of what is installed; `needs` are lent to the checks,
-    which run in the directory `at`.
+    what those said and `left` what they say now; `opening` and `installed` tell of what is installed; `needs`
+    are lent to the checks, which run in the directory `at`.
     """
     known = {*base, *(one.old_path or one.path for one in changes if one.change is not ChangeKind.ADDED)}
     led = led_to(commands, known, read, at=at)
     has_tests = cache(lambda: any(_is_test(path, led) for path in known))  # of many, and few changes ask for it
-    others = Others(led, known, opening)
+    others, beside = Others(led, known, opening), Beside(led, known, installed)
     forbidden, back = set(), set()
     for one in changes:
         ways = [path for path in (one.old_path, one.path) if path is not None]
@@ -130,7 +139,7 @@ def own_files(
             forbidden.update(ways)
             continue
         apart = came and (others.has_before(one) or _makes_a_goal(one.path, led, known))
-        apart = apart or (came and _is_left_out(one.path, led, has_tests=has_tests))
+        apart = apart or (came and (beside.hides(one.path) or _is_left_out(one.path, led, has_tests=has_tests)))
         if apart or any(_is_own(path, led) or _may_change(path, led) for path in was):
             back.update(ways)
     return Own(frozenset(forbidden), frozenset(back))
@@ -171,7 +180,8 @@ def _is_left_out(path: str, led: Led, *, has_tests: Callable[[], bool]) -> bool:
     test = _is_test(path, led) and not any(ends(path, word) for word in led.words) and has_tests()
     settings = _is_settings(path) and (not ON_SOURCES.isdisjoint(led.tools) or has_tests())
     included = any(fits(path, word) for word in led.included)
-    return test or settings or included or _is_loaded(path) or _is_below(path, led.back)
+    stub = path.endswith(".pyi") and not TYPES.isdisjoint(led.tools)
+    return test or settings or stub or included or _is_loaded(path) or _is_below(path, led.back)
 
 
 def _is_own(path: str, led: Led) -> bool:
@@ -184,6 +194,37 @@ def _may_change(path: str, led: Led) -> bool:
     data = not DATA.isdisjoint(path.split("/")[:-1])
     program = tool_of(basename(path)) in PROGRAMS and _is_looked_for(path, led)
     return data or program or _is_settings(path) or _is_cached(path) or path in led.back or _is_below(path, led.back)
+
+
+class Beside:
+    """The modules that a check's own Python scripts find beside them, before what is installed."""
+
+    def __init__(self, led: Led, known: Collection[str], installed: Installed) -> None:
+        self._known, self._installed = known, installed
+        scripts = (one for one in (*led.own, *led.back) if one.endswith(".py"))
+        self._at = set() if PYTHONS.isdisjoint(led.tools) else {dirname(one) for one in scripts}
+        self._there: Collection[str] | None = None
+        self._had: set[str] | None = None
+
+    def hides(self, path: str) -> bool:
+        """Whether a new file is imported instead of a module that is there without the agent."""
+        module = dirname(path) if basename(path) == "__init__.py" else path
+        is_module = module != path or path.endswith((".py", *LOADED))
+        if not is_module or not module or dirname(module) not in self._at or self._has(module):
+            return False
+        name = basename(module).partition(".")[0]
+        if name in sys.stdlib_module_names:
+            return True
+        if self._there is None:
+            self._there = self._installed()
+        return name in self._there
+
+    def _has(self, module: str) -> bool:
+        """Whether a module of that name was there, and is the product: its directory is, or a file of its name."""
+        if self._had is None:
+            files = {one.partition(".py")[0] for one in self._known if one.endswith(".py")}
+            self._had = files | {one for path in self._known for one in parents(path)}
+        return join(dirname(module), basename(module).partition(".")[0]) in self._had
 
 
 class Others:

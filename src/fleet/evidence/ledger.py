@@ -21,6 +21,8 @@ CREATE INDEX IF NOT EXISTS attempts_unsettled ON attempts (settled) WHERE settle
 CREATE INDEX IF NOT EXISTS attempts_ended ON attempts (json_extract(facts, '$.ended'));
 CREATE INDEX IF NOT EXISTS attempts_refused ON attempts (json_extract(facts, '$.cwd'))
     WHERE json_extract(facts, '$.proof') = 'refused';
+CREATE INDEX IF NOT EXISTS attempts_with_tools ON attempts (json_extract(facts, '$.coder'))
+    WHERE json_extract(facts, '$.tools') <> '{}';
 CREATE TABLE IF NOT EXISTS contexts (
     coder TEXT NOT NULL, model TEXT NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (coder, model)
 ) WITHOUT ROWID;
@@ -47,6 +49,10 @@ REFUSED_IN = """
     SELECT facts FROM attempts
     WHERE json_extract(facts, '$.cwd') = :cwd AND json_extract(facts, '$.proof') = 'refused'
     ORDER BY json_extract(facts, '$.ended') DESC
+"""
+WITH_TOOLS = """
+    SELECT 1 FROM attempts
+    WHERE json_extract(facts, '$.coder') = :coder AND json_extract(facts, '$.tools') <> '{}' LIMIT 1
 """
 LAST_OF_EACH = "SELECT facts, max(number) FROM attempts GROUP BY task"
 
@@ -83,6 +89,10 @@ class Ledger:
         """How much this coder reads at once with this model, as it said itself at the end of an earlier attempt."""
         found = database.ask(self._file, SCHEMA, CONTEXT, {"coder": coder, "model": model or ""})
         return found[0][0] if found else None
+
+    def tells_tools(self, coder: str) -> bool:
+        """Whether this coder has ever told of a tool that it called."""
+        return bool(database.ask(self._file, SCHEMA, WITH_TOOLS, {"coder": coder}))
 
     def get(self, attempt: str) -> Attempt:
         found = self._list(ONE, id=attempt)

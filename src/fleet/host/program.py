@@ -10,6 +10,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from fleet.core import FleetError, ToolMissing
@@ -21,6 +22,7 @@ from fleet.host.run import run
 SECONDS = 20.0  # for a program to tell its version
 LONGEST = 64 * 1024  # bytes of what it says
 SHEBANG = 512  # bytes that say what runs a script
+PYTHON = ("python3", "python")
 VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS programs (
@@ -55,6 +57,24 @@ def opening(name: str, also: Iterable[Path]) -> str | None:
         return ""
     with os.fdopen(fd, "rb") as file:
         return file.read(SHEBANG).decode(errors="replace")
+
+
+def modules(also: Iterable[Path]) -> set[str]:
+    """The modules that are installed for a Python on our own PATH, or in one of these directories, as far as the names
+    of files tell.
+    """
+    bins = [Path(one) for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if one]
+    prefixes = {root for at in bins for one in PYTHON if (at / one).exists() for root in (at.parent, _prefix(at / one))}
+    found: set[str] = set()
+    for prefix in (*sorted(prefixes), *also):
+        for packages in (*prefix.glob("lib/python3*/*-packages"), *prefix.glob("local/lib/python3*/*-packages")):
+            with suppress(OSError):
+                found.update(one.partition(".")[0] for one in os.listdir(packages) if not one.endswith("-info"))
+    return found
+
+
+def _prefix(python: Path) -> Path:
+    return Path(os.path.realpath(python)).parent.parent
 
 
 def identify(home: Path, at: Path, *, ask: bool) -> Program:

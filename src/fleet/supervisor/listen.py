@@ -60,7 +60,7 @@ def _reader(house: House, attempt: Attempt) -> tuple[Reader, bool]:
         from fleet.coders.command import text
 
         return text, False
-    return coder.read, coder.can.tools
+    return coder.read, coder.can.tools or (coder.can.some_tools and house.ledger.tells_tools(attempt.coder))
 
 
 def program_of(house: House, attempt: Attempt) -> Program:

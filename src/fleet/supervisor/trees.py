@@ -194,8 +194,11 @@ def _own(
     top = ground.repository.top.resolve()
     inner = at.relative_to(top).as_posix() if at.is_relative_to(top) else "."
     there = partial(program.opening, also=[ground.top / need / one for need in needs for one in BINS])
+    installed = partial(program.modules, also=[ground.top / need for need in needs])
     at_top = "" if inner == "." else inner
-    return checks.own_files(commands, changes, names, read, left, opening=there, needs=needs, at=at_top)
+    return checks.own_files(
+        commands, changes, names, read, left, opening=there, installed=installed, needs=needs, at=at_top
+    )
 
 
 def _judged(result: Result, changes: Sequence[Change], asked: Demands, own: checks.Own) -> Result:
