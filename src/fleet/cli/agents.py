@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.show import BAD, GOOD, MEH, data, json_option, talk, warn
+from fleet.cli.show import BAD, GOOD, MEH, data, json_option, talk, text_of, warn
 from fleet.core import BadConfig, FleetError
 from fleet.core.text import clean
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fleet.batches.site import Site
     from fleet.core.work import Attempt
 
-MOST_TEXT = 10 * 1024 * 1024
 LONGEST_PICTURE = 40  # lines
 AGAIN = 0.5
 EVERYTHING = 50_000  # lines
@@ -223,7 +222,7 @@ def _ask(found: Sequence[Attempt]) -> None:
 
 
 def _text(given: str) -> str:
-    text = sys.stdin.read(MOST_TEXT) if given == "-" else given
+    text = text_of(given)
     if not text.strip():
         raise BadConfig("the prompt is empty")
     return text

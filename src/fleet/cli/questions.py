@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.show import data, json_option, talk
-from fleet.cli.tasks import MOST_TEXT, open_desk
+from fleet.cli.show import data, json_option, talk, text_of
+from fleet.cli.tasks import open_desk
 from fleet.core import BadConfig
 from fleet.core.text import clean
 
@@ -74,10 +74,8 @@ def answer(id: str, text: str | None, number: int | None, as_json: bool) -> None
 
 
 def _words(id: str, text: str | None, asked: Question) -> str:
-    if text == "-":
-        return sys.stdin.read(MOST_TEXT)
     if text is not None:
-        return text
+        return text_of(text)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadConfig("what is the answer? There is no terminal for an editor", hint=f'fleet answer {id} "…"')
     lines = [*asked.text.splitlines(), *(f"- {option}" for option in asked.options)]

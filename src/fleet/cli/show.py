@@ -19,6 +19,7 @@ import click
 from fleet.core.text import clean
 
 FLEET_YAML = Path("fleet.yaml")
+MOST_TEXT = 10 * 1024 * 1024
 
 
 def _found(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
@@ -54,6 +55,11 @@ STATES = {
     "silent": MEH, "looping": MEH, "ended-but-alive": MEH, "done, unverified": MEH, "done, refused": MEH,
     "cancelled, unverified": MEH, "cancelled, refused": MEH,
 }  # fmt: skip
+
+
+def text_of(given: str) -> str:
+    """A text as somebody gave it: `-` reads standard input."""
+    return sys.stdin.read(MOST_TEXT) if given == "-" else given
 
 
 def data(value: object, *, line: bool = False) -> None:

@@ -16,7 +16,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 
-from fleet.coders.base import Can, Coder, Command, Job, checked
+from fleet.coders.base import Can, Coder, Command, Job, checked, option
 from fleet.coders.command import jsonl
 from fleet.coders.stream import (
     Fields,
@@ -73,8 +73,8 @@ class Acp:
 
     def command(self, job: Job) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
-        session = () if job.session is None else (f"--session={job.session}",)
+        model = option("--model", job.model)
+        session = option("--session", job.session)
         ask = tuple(f"--ask={word}" for word in job.ask)
         options = (f"--permissions={self.permissions}", *model, *session, *ask)
         return Command((*BRIDGE, *options, *self.argv, *job.args), stdin=job.prompt)
@@ -94,9 +94,9 @@ def chosen(options: object, policy: str) -> str | None:
 
 def models(answer: Fields) -> tuple[str | None, Fields]:
     """The model in use, and what is to be asked for another one; nothing where the agent offers no choice."""
-    for option in items(answer.get("configOptions")):
-        if option.get("category") == "model" and option.get("type") == "select":
-            return word(option.get("currentValue")), {"configId": word(option.get("id"))}
+    for one in items(answer.get("configOptions")):
+        if one.get("category") == "model" and one.get("type") == "select":
+            return word(one.get("currentValue")), {"configId": word(one.get("id"))}
     older = fields(answer.get("models"))  # of agents that are older than options
     return word(older.get("currentModelId")), {"modelId": None} if older else {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from fleet.coders.base import Can, Coder, Command, Job, checked
+from fleet.coders.base import Can, Coder, Command, Job, checked, option
 from fleet.coders.stream import (
     Fields,
     count,
@@ -43,7 +43,7 @@ class Agy:
 
     def command(self, job: Job) -> Command:
         job = checked(job)
-        resume = () if job.session is None else (f"--conversation={job.session}",)
+        resume = option("--conversation", job.session)
         return Command(("agy", *OPTIONS, *resume, *job.args), stdin=message(job.prompt), env=ENVIRONMENT)
 
     def read(self, line: bytes) -> list[Event]:

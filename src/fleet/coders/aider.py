@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fleet.coders.base import Can, Command, Job, Talker, checked
+from fleet.coders.base import Can, Command, Job, Talker, checked, option
 from fleet.coders.quiet import Quiet
 from fleet.coders.stream import strange
 from fleet.core.work import Event, EventKind, Usage
@@ -64,7 +64,7 @@ class Aider(Quiet):
 
     def command(self, job: Job) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
+        model = option("--model", job.model)
         argv = ("aider", *OPTIONS, *model, *job.args)
         return Command(argv, stdin=f"{BEFORE}{job.prompt}{AFTER}", env=ENVIRONMENT)
 
@@ -73,7 +73,7 @@ class Aider(Quiet):
 
     def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
+        model = option("--model", job.model)
         return Command(("aider", *IN_TERMINAL, *model, *(job.args or FLAGS)))
 
 

@@ -132,7 +132,7 @@ def context_of(coder: Coder, model: str | None) -> int | None:
 
 def checked(job: Job) -> Job:
     """The job, if its words can stand on a command line; of a prompt only what no program can be given is refused."""
-    if "\0" in job.prompt or not _is_whole(job.prompt):
+    if "\0" in job.prompt or not is_whole(job.prompt):
         raise BadConfig("the text holds a NUL or half a character, which no program can be given")
     if job.model is not None and (not job.model.strip() or job.model.startswith("-") or has_controls(job.model)):
         raise BadConfig(f"{clean(job.model)!r} is not the name of a model", hint="fleet config set model=NAME")
@@ -153,7 +153,12 @@ def named(job: Job) -> tuple[str, ...]:
     return (f"--session-id={job.nonce}",) if job.nonce and job.session is None and not chosen else ()
 
 
-def _is_whole(text: str) -> bool:
+def option(name: str, value: str | None) -> tuple[str, ...]:
+    """An option and its value in one word, so that no value passes for another option; nothing without a value."""
+    return () if value is None else (f"{name}={value}",)
+
+
+def is_whole(text: str) -> bool:
     """Whether a text can be written down: half a character cannot."""
     try:
         text.encode()

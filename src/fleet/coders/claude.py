@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import ceil
 
-from fleet.coders.base import ASK_GRACE, ASK_SERVER, LARGER, MILLION, Can, Command, Job, Talker, checked, named
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, LARGER, MILLION, Can, Command, Job, Talker, checked, named, option
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -67,8 +67,8 @@ class Claude:
 
     def command(self, job: Job) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
-        resume = () if job.session is None else (f"--resume={job.session}",)
+        model = option("--model", job.model)
+        resume = option("--resume", job.session)
         budget = () if job.budget is None else (f"--max-budget-usd={_upwards(job.budget):.4f}",)
         argv = ("claude", *OPTIONS, *_asking(job), *model, *resume, *named(job), *budget, *job.args)
         return Command(argv, stdin=message(job.prompt))
@@ -78,8 +78,8 @@ class Claude:
 
     def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
-        resume = () if job.session is None else (f"--resume={job.session}",)
+        model = option("--model", job.model)
+        resume = option("--resume", job.session)
         options = (f"--settings={json.dumps(_telling(tell))}", *_asking(job), *model, *resume)
         return Command(("claude", *options, *(job.args or FLAGS)), env=TRUSTED)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked, option
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -64,7 +64,7 @@ class Codex:
 
     def command(self, job: Job) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
+        model = option("--model", job.model)
         verb, what = (("resume",), (job.session,)) if job.session is not None else ((), ())
         options = (*OPTIONS, *_trust(job.cwd), *_asking(job), *model, *job.args)
         return Command(("codex", "exec", *verb, *options, "--", *what, STDIN), stdin=job.prompt)
@@ -74,7 +74,7 @@ class Codex:
 
     def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
+        model = option("--model", job.model)
         resume = () if job.session is None else ("resume", job.session)
         options = (*IN_TERMINAL, *_trust(job.cwd), *_telling(tell), *_asking(job), *model)
         return Command(("codex", *resume, *options, *(job.args or FLAGS)))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from fleet.coders.base import Can, Command, Job, Talker, checked, named
+from fleet.coders.base import Can, Command, Job, Talker, checked, named, option
 from fleet.coders.quiet import Quiet
 from fleet.coders.stream import (
     Fields,
@@ -54,7 +54,7 @@ class Gemini(Quiet):
 
     def command(self, job: Job) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
+        model = option("--model", job.model)
         return Command(("gemini", *OPTIONS, *model, *named(job), *job.args), stdin=plain(job.prompt))
 
     def read(self, line: bytes) -> list[Event]:
@@ -62,7 +62,7 @@ class Gemini(Quiet):
 
     def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
+        model = option("--model", job.model)
         return Command(("gemini", "--skip-trust", *model, *(job.args or FLAGS)))
 
 

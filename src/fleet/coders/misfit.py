@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleet.coders.base import Can, Coder, Command
+from fleet.coders.base import Can, Coder, Command, is_whole
 from fleet.coders.stream import LONGEST, SESSION
 from fleet.core.talk import Signal, SignalKind
 from fleet.core.work import Event, EventKind, Usage, Window
@@ -60,7 +60,7 @@ def flaw_of_signal(signal: object) -> str:
     if not isinstance(signal, Signal) or not isinstance(signal.kind, SignalKind):
         return f"{type(signal).__name__} is no Signal"
     texts = [text for text in (signal.text, signal.session, signal.transcript) if text is not None]
-    if not all(isinstance(text, str) and _is_whole(text) for text in texts):
+    if not all(isinstance(text, str) and is_whole(text) for text in texts):
         return "its texts must be text that can be written as UTF-8"
     if signal.session is not None and not SESSION.match(signal.session):
         return f"the session {signal.session!r} could be read as an option"
@@ -100,15 +100,7 @@ def _window_of(window: object) -> str:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST + 100 and _is_whole(value)
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return isinstance(value, str) and len(value) <= LONGEST + 100 and is_whole(value)
 
 
 def _is_count(value: object, least: int = 1) -> bool:

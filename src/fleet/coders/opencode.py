@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked, option
 from fleet.coders.stream import (
     Fields,
     brief,
@@ -46,8 +46,8 @@ class OpenCode:
 
     def command(self, job: Job) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
-        resume = () if job.session is None else (f"--session={job.session}",)
+        model = option("--model", job.model)
+        resume = option("--session", job.session)
         return Command(("opencode", "run", *OPTIONS, *model, *resume, *job.args), stdin=job.prompt, env=_asking(job))
 
     def read(self, line: bytes) -> list[Event]:
@@ -55,8 +55,8 @@ class OpenCode:
 
     def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
-        resume = () if job.session is None else (f"--session={job.session}",)
+        model = option("--model", job.model)
+        resume = option("--session", job.session)
         return Command(("opencode", *model, *resume, *(job.args or FLAGS)), env=_telling(job, tell))
 
     def pasted(self, prompt: str) -> str:

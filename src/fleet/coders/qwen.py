@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet.coders import claude
-from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked, named
+from fleet.coders.base import ASK_GRACE, ASK_SERVER, Can, Command, Job, Talker, checked, named, option
 from fleet.coders.gemini import failure, plain
 from fleet.coders.stream import Fields, brief, count, fields, has_count, items, known, parse, word
 from fleet.coders.told import hooked, told
@@ -40,8 +40,8 @@ class Qwen:
 
     def command(self, job: Job) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
-        resume = () if job.session is None else (f"--resume={job.session}",)
+        model = option("--model", job.model)
+        resume = option("--resume", job.session)
         ask, env = _asking(job) if job.ask else ((), {})
         return Command(("qwen", *OPTIONS, *ask, *model, *resume, *named(job), *job.args), plain(job.prompt), env)
 
@@ -50,8 +50,8 @@ class Qwen:
 
     def converse(self, job: Job, tell: tuple[str, ...]) -> Command:
         job = checked(job)
-        model = () if job.model is None else (f"--model={job.model}",)
-        resume = () if job.session is None else (f"--resume={job.session}",)
+        model = option("--model", job.model)
+        resume = option("--resume", job.session)
         ask, env = _asking(job) if job.ask else ((), {})
         told = {"FLEET_TELL": shlex.join(tell), "QWEN_CODE_SYSTEM_DEFAULTS_PATH": str(SETTINGS)}
         return Command(("qwen", *ask, *model, *resume, *(job.args or FLAGS)), env=env | told)

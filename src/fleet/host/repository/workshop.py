@@ -1,40 +1,28 @@
-"""Git, told to do something: in a repository of the user's, or in a bare one of ours.
-
-What an agent could have planted in a working tree never runs: hooks are off, and an agent's tree is only ever looked
-at through a git directory of ours, with no config, no attributes and no filters but our own. Of the config of the
-user's own repository, filters are all that is run.
-"""
+"""A bare repository of ours beside an agent's working tree, through which that is looked at."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
-import shutil
 import stat
-import subprocess
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryDirectory
 
-from fleet.core import FleetError, ToolMissing, Unavailable
+from fleet.core import FleetError
 from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.host import armour, files, git, index, objects
-from fleet.host.armour import SURE
 from fleet.host.attributes import ASKED, RAW, YES, Mark, Way, read_attributes, read_marks
-from fleet.host.git import COMMIT, EMPTY_TREE, PREFIX, Repository
+from fleet.host.git import EMPTY_TREE, PREFIX, Repository
 from fleet.host.index import Noted
 from fleet.host.objects import TREE, Item, Listed
+from fleet.host.repository.tell import SECONDS, held, refused
 from fleet.host.run import LIMIT, Ran, run
 
-SECONDS = 600.0
-PIECE = 1024 * 1024
 MUCH = 64 * 1024**2  # bytes; so much is compared with what is committed before it counts as changed
 AUTOCRLF = re.compile(rb"autocrlf", re.IGNORECASE)
 NO_MODES = re.compile(rb"filemode\s*=\s*\"?(false|no|off|0)", re.IGNORECASE)
@@ -42,23 +30,9 @@ NO = ("false", "no", "off", "0")
 # What keeps half of its lines and its name was renamed. Git finds that at once, however many files there are; for those
 # that change their names too it compares each with each, and gives up above a thousand.
 BY_NAME = {"GIT_BASENAME_FACTOR": "0"}
-QUIET = (
-    "--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
-    "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false", "-c", "core.quotePath=false",
-    "-c", "core.alternateRefsCommand=true", "-c", "log.showSignature=false",
-)  # fmt: skip
-# Nothing is ever asked of another machine, nor of a helper or program that the config names for it.
-NOBODY = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
-FROM_FILES = {"GIT_ALLOW_PROTOCOL": "file"}
-FETCH = {"clone", "fetch", "submodule"}
-# Variables of git's that say how it is reached and set up; every other one would lead it to another repository.
-KEPT = re.compile(r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH|SSH.*|LFS.*|TERMINAL_PROMPT|AUTHOR.*|COMMITTER.*)\Z")
 AS_IT_WAS = (b"H 100", b"H 120")  # what `ls-files -v -s` says of a file and of a link that git knows no more of
 GIT_LIKE = re.compile(rb"(^|/)\.git(/|\Z)", re.IGNORECASE)  # no tree of git's may have such a path
 OURS = 2  # the stage of an index
-_locks: ContextVar[tuple[int, ...]] = ContextVar("locks", default=())
-LOCKED = re.compile(r"Unable to create '([^']+\.lock)': File exists")
-FULL = ("No space left on device", "Disk quota exceeded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,128 +56,8 @@ class Entry:
         return self.mode == "160000" or (not self.mode and self.path.endswith(b"/"))
 
 
-@contextmanager
-def under(lock: int) -> Iterator[None]:
-    """Every git that is started meanwhile holds this lock too: killed, we leave nobody who works on unseen."""
-    before = _locks.set((*_locks.get(), lock))
-    try:
-        yield
-    finally:
-        _locks.reset(before)
-
-
-def environment() -> dict[str, str]:
-    """The user's own environment, without what would lead git somewhere else."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or KEPT.match(name)}
-    return kept | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"} | NOBODY
-
-
-def ask(common: Path, *args: str, stdin: bytes = b"", cwd: Path | None = None) -> Ran:
-    """Run git on a repository of the user's, without hooks."""
-    argv = ["git", *QUIET, f"--git-dir={common}", *args]
-    env = environment() | (FROM_FILES if FETCH.intersection(args) else {})
-    return run(
-        argv, cwd=cwd or common, env=env, timeout=SECONDS, stdin=stdin, keep=_locks.get(),
-        doubt=partial(git.waits_in, common),
-    )  # fmt: skip
-
-
-def do(common: Path, *args: str, stdin: bytes = b"", what: str) -> str:
-    """What git prints; a refusal is an error that says what was wanted."""
-    done = ask(common, *args, stdin=stdin)
-    if done.code:
-        raise refused(done, what)
-    return done.out.decode(errors="surrogateescape").strip()
-
-
-def refused(done: Ran, what: str) -> FleetError:
-    said = done.waits or " ".join(done.said.split())
-    if any(words in said for words in FULL):
-        return Unavailable(f"{what}: there is no room left on the disk", hint="fleet clean --places")
-    if held := LOCKED.search(said):
-        return Locked(what, Path(held[1]))
-    return FleetError(f"{what}: {said or f'git ended with code {done.code}'}", hint="git status")
-
-
-class Locked(Unavailable):
-    """Another git has what we want, or was killed over it."""
-
-    def __init__(self, what: str, lock: Path) -> None:
-        self.lock = lock
-        super().__init__(
-            f"{what}: {clean(str(lock))} is there: another git works in this repository, or was killed",
-            hint=f"if no git runs there: rm {shlex.quote(clean(str(lock)))}",
-        )
-
-
 class Waits(FleetError):
     """Something stands in a working tree at which git would wait for ever."""
-
-
-def make_way(common: Path, ref: str) -> None:
-    """Remove what stands where a ref of fleet's own goes: a link or a file for a directory, a directory for the ref."""
-    steps = Path(ref).parts
-    at = common / steps[0]
-    if at.is_symlink() or steps[:2] != ("refs", "fleet"):
-        return
-    for number, step in enumerate(steps[1:], 2):
-        at /= step
-        is_last, is_directory = number == len(steps), at.is_dir() and not at.is_symlink()
-        if os.path.lexists(at) and is_directory == is_last:
-            remove_tree(at)
-
-
-def ref(common: Path, name: str) -> str | None:
-    """The commit that a ref of a repository names, read from files; None when there is no such ref."""
-    found = git._ref(Repository(common, common, common), name)
-    return found if found and COMMIT.match(found) else None
-
-
-def refs(common: Path, under: str) -> list[tuple[str, str]]:
-    """Every ref under a prefix, with what it names."""
-    done = ask(common, "for-each-ref", "--format=%(refname) %(objectname)", under)
-    if done.code:
-        raise refused(done, f"the branches of {common} cannot be read")
-    lines = (line.rsplit(" ", 1) for line in done.out.decode(errors="surrogateescape").splitlines())
-    return [(name, commit) for name, commit in lines]
-
-
-def blob(common: Path, name: str) -> Iterator[bytes]:
-    """The bytes of a file that a repository keeps, piece by piece."""
-    argv = ["git", *QUIET, f"--git-dir={common}", "cat-file", "blob", name]
-    with subprocess.Popen(argv, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        while piece := process.stdout.read(PIECE):
-            yield piece
-    if process.returncode:
-        raise FleetError(f"{name} cannot be read from {common}", hint=f"git --git-dir={common} fsck")
-
-
-def linked(common: Path) -> Iterator[tuple[Path, Path, str]]:
-    """Each linked worktree: its entry in the repository, where it stands, and its branch ("" when detached)."""
-    with suppress(OSError):
-        for own in sorted((common / "worktrees").iterdir()):
-            marker = git._line(own / "gitdir")
-            if marker:
-                where = Path(marker) if os.path.isabs(marker) else (own / marker)
-                yield own, where.parent, branch_of(own)
-
-
-def linked_below(common: Path, top: Path) -> list[tuple[Path, Path]]:
-    """The linked worktrees below a directory: their entries in the repository, and where they stand."""
-    at = top.resolve()
-    return [(own, where) for own, where, _ in linked(common) if at in where.resolve().parents]
-
-
-def tree_of(common: Path, commit: str) -> str | None:
-    """The tree of a commit in a repository of the user's; None when it is not there."""
-    done = ask(common, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{tree}}")
-    return done.out.decode().strip() or None
-
-
-def branch_of(own: Path) -> str:
-    line = git._line(own / "HEAD") or ""
-    return line.removeprefix("ref: refs/heads/").strip() if line.startswith("ref: refs/heads/") else ""
 
 
 @contextmanager
@@ -258,7 +112,7 @@ class Workshop:
         env = self._env | {"GIT_INDEX_FILE": str(self.at / index)}
         return run(
             armour.command(*ours, *where, *args), cwd=top if tree else self.at, env=env, timeout=SECONDS, stdin=stdin,
-            keep=_locks.get(), limit=limit, doubt=partial(self._waits_for, top if tree else None), wary=True,
+            keep=held(), limit=limit, doubt=partial(self._waits_for, top if tree else None), wary=True,
         )  # fmt: skip
 
     def do(self, *args: str, stdin: bytes = b"", tree: bool = False, at: Path | None = None, what: str = "") -> bytes:
@@ -477,112 +331,3 @@ def _entries(lines: Iterable[bytes], top: bytes) -> list[Entry]:
         hidden = tag.islower() or tag == b"S"
         found[key] = Entry(path, mode, blob, int(stage), changed, hidden)
     return list(found.values())
-
-
-def feed(argv: list[str], pieces: Iterable[bytes], *, cwd: Path, env: Mapping[str, str]) -> Ran:
-    """Run a program that is given more than memory should hold; a piece that cannot be had ends it."""
-    with TemporaryFile() as out, TemporaryFile() as err:
-        try:
-            process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env=dict(env),
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-                pass_fds=_locks.get(),
-            )
-        except FileNotFoundError as problem:
-            raise ToolMissing(f"{argv[0]} is not installed") from problem
-        with process:
-            assert process.stdin is not None
-            try:
-                with suppress(BrokenPipeError):
-                    for piece in pieces:
-                        process.stdin.write(piece)
-                with suppress(BrokenPipeError):
-                    process.stdin.close()
-            except BaseException:
-                process.kill()
-                with suppress(BrokenPipeError):
-                    process.stdin.close()
-                raise
-        out.seek(0)
-        err.seek(0)
-        return Ran(process.returncode, out.read(index.LARGEST), err.read(1024 * 1024))
-
-
-def fast_import(common: Path, pieces: Iterable[bytes]) -> Ran:
-    """Write objects and a ref into a repository in one go: all of it, or no ref. The last word is `done`."""
-    argv = ["git", *QUIET, "-c", "core.protectNTFS=false", "-c", "core.protectHFS=false", f"--git-dir={common}",
-            "fast-import", "--done", "--quiet", "--date-format=raw-permissive"]  # fmt: skip
-    env = environment() | SURE
-    return feed(argv, pieces, cwd=common, env=env)
-
-
-class Stuck(FleetError):
-    """Something that the user may not delete."""
-
-    def __init__(self, path: Path, problem: OSError) -> None:
-        which = os.fsdecode(problem.filename or path)
-        at = which if os.path.isabs(which) else f"{path}: {which}"
-        super().__init__(
-            f"{clean(at)} cannot be removed: {problem.strerror}", hint=f"sudo rm -r {shlex.quote(clean(str(path)))}"
-        )
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a directory with everything in it, also what its owner may not write to; links are not followed."""
-    try:
-        if path.is_symlink() or path.is_file():
-            path.unlink()
-        elif path.exists():
-            _remove_directory(path)
-    except OSError as problem:
-        raise Stuck(path, problem) from problem
-
-
-def _remove_directory(path: Path) -> None:
-    try:
-        shutil.rmtree(path)
-    except FileNotFoundError:  # somebody else removes it too
-        shutil.rmtree(path, ignore_errors=True)
-    except PermissionError:
-        _open_up(path)
-        shutil.rmtree(path)
-    except RecursionError:
-        _remove_deep(path)
-
-
-def _remove_deep(path: Path) -> None:
-    """Remove what has more directories in each other than `rmtree` can call itself for."""
-    _open_up(path)
-    for directory, folders, names in reversed(list(files.walk(str(path)))):
-        links = [name for name in folders if os.path.islink(os.path.join(directory, name))]
-        for name in (*names, *links):
-            os.unlink(os.path.join(directory, name))
-        os.rmdir(directory)
-
-
-def _open_up(path: Path) -> None:
-    """Let the user into every directory of a tree that is theirs; nothing above it is touched."""
-    with suppress(OSError):
-        os.chmod(path, stat.S_IRWXU)
-    for directory, folders, _ in files.walk(str(path)):
-        for name in folders:
-            inner = os.path.join(directory, name)
-            if not os.path.islink(inner):
-                with suppress(OSError):
-                    os.chmod(inner, stat.S_IRWXU)
-
-
-def room(path: Path) -> int:
-    """How many bytes are free where a path is, or would be."""
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    return shutil.disk_usage(path).free
-
-
-def now() -> float:
-    return time.time()

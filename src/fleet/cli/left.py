@@ -1,0 +1,98 @@
+"""task: what a task left, to read."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.tasks import open_desk
+from fleet.core.text import clean
+
+if TYPE_CHECKING:
+    from fleet.app.tasks import Desk
+
+READABLE = ("log", "events", "plan", "knowledge", "questions", "receipt", "stderr")
+
+
+class TaskCommand(click.Command):
+    """`task --help` also lists what runs now."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from fleet.core import FleetError
+
+        try:
+            running = _running_now()
+        except FleetError:
+            return
+        with formatter.section("Running now"):
+            formatter.write_dl(running or [("-", "nothing")])
+
+
+def _running_now() -> list[tuple[str, str]]:
+    from fleet.app.tasks import rows
+
+    found = [row for row in rows(open_desk(), everything=False) if row.state.value in ("starting", "working")]
+    return [(row.id, f"[{row.coder}/{row.model or 'its own'}] {clean(row.title, 60)}") for row in found]
+
+
+@click.command(cls=TaskCommand)
+@click.argument("id")
+@click.argument("what", type=click.Choice(READABLE))
+@click.option("--follow", "-f", is_flag=True, help="Go on as it grows.")
+@click.option("--raw", "--json", "raw", is_flag=True, help="As it is in the file; a receipt is JSON.")
+def task(id: str, what: str, follow: bool, raw: bool) -> None:
+    """Read what a task left: its log and events, the agent's plan, knowledge and questions, its receipt, its stderr.
+
+    A receipt is told in words on a terminal, and is JSON for everybody else.
+    """
+    from fleet.app.tasks import content, is_going_on, readable
+
+    desk = open_desk()
+    path = readable(desk, id, what)
+    if what == "receipt" and not raw and not follow and sys.stdout.isatty() and _tell_receipt(desk, path):
+        return
+    if what == "receipt":
+        _doubt_receipt(desk, id)
+    shown = 0
+    while True:
+        while piece := content(path, shown):
+            _pour(piece)
+            shown += len(piece)
+        if not follow or not is_going_on(desk, id):
+            return
+        time.sleep(0.5)
+
+
+def _tell_receipt(desk: Desk, path: Path) -> bool:
+    """Show a receipt in words; False when the file is none."""
+    from fleet.app.verify import look
+    from fleet.cli.verify import show_receipt
+    from fleet.evidence.receipt import load_receipt
+
+    receipt = load_receipt(path)
+    if receipt is not None:
+        show_receipt(receipt, look(desk.home, receipt.attempt.id))
+    return receipt is not None
+
+
+def _doubt_receipt(desk: Desk, id: str) -> None:
+    """Say what is wrong with a receipt that is printed as it is."""
+    from fleet.app.verify import doubts
+
+    for text in doubts(desk.home, id):
+        click.echo(f"this does not hold: {clean(text, 2000)}; next: fleet verify {id}", err=True)
+
+
+def _pour(text: bytes) -> None:
+    """Text that an agent wrote: on a terminal without what it would obey, piped as it is."""
+    if not sys.stdout.isatty():
+        sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+        return
+    shown = text.decode(errors="replace")
+    safe = (c if c in "\n\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
+    click.echo("".join(safe), nl=False)
