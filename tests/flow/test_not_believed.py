@@ -126,6 +126,25 @@ def test_an_agent_that_never_stops_talking_holds_up_nobody(home: Scratch) -> Non
     assert home.task(chatty)["state"] == "done"
 
 
+def test_an_agent_that_ends_its_own_keeper_each_time_is_not_tried_for_long(home: Scratch) -> None:
+    home.settle(
+        "coder=robs", "backoff=0.1s", coders={"robs": {"argv": ["/bin/sh", "-c", "cat >/dev/null; kill -9 $PPID"]}}
+    )
+    task = home.add("work", "--attempts", "1", cwd=home.place("p", git=True))
+    home.drain()
+    tried = home.shown(task)["history"]
+    assert [(one["ending"], one["verdict"]) for one in tried] == [
+        ("lost", "retry"),
+        ("lost", "retry"),
+        ("lost", "failed"),
+    ]
+    assert (
+        "3 times in a row, and fleet was not started anew between: its agent may end its keeper itself"
+        in tried[2]["cause"]
+    )
+    assert home.task(task)["state"] == "failed"
+
+
 def test_a_bell_that_is_not_a_pipe_is_put_aside(home: Scratch) -> None:
     agent(home, "echo x > work")
     task = home.add("work", "--cwd", home.place("p"))

@@ -8,11 +8,12 @@ import pytest
 
 from fleet.core.proof import Breach, Change, CheckSpec, Demands, Proof, TaskKind, Unverified
 from fleet.core.work import Attempt, Ending, Verdict
-from fleet.evidence.ledger import failures, lost, nudges
+from fleet.evidence.ledger import failures, lost, nudges, robbed
 from fleet.evidence.receipt import COMMITS, SHOWN, Check, Commit, Process, Result
 from fleet.supervisor.verdict import (
     LONGEST_WAIT,
     MOST_LOST,
+    MOST_ROBBED,
     NOTES_ONLY,
     UNCHECKED,
     Facts,
@@ -80,6 +81,14 @@ BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
         (Facts(Process("lost", error="gone"), WORK), Ending.LOST, Verdict.RETRY, "gone"),
         (Facts(Process("lost", error="gone"), failures=9), Ending.LOST, Verdict.RETRY, "gone"),
         (Facts(Process("abandoned"), WORK), Ending.ABANDONED, Verdict.RETRY, "abandoned"),
+        (Facts(Process("lost", error="gone"), lost=9, robbed=1), Ending.LOST, Verdict.RETRY, "gone"),
+        (
+            Facts(Process("lost", error="gone"), lost=2, robbed=MOST_ROBBED - 1),
+            Ending.LOST,
+            Verdict.FAILED,
+            "gone; 3 times in a row, and fleet was not started anew between: its agent may end its keeper itself",
+        ),
+        (Facts(Process("abandoned", error="gone"), robbed=9), Ending.ABANDONED, Verdict.RETRY, "gone"),
         (
             Facts(Process("lost", error="gone"), lost=MOST_LOST - 1),
             Ending.LOST,
@@ -138,6 +147,15 @@ def test_a_retry_waits_longer_each_time_up_to_a_limit_and_a_lost_attempt_does_no
 )
 def test_what_was_done_in_a_few_words(result: Result, words: str) -> None:
     assert done(result) == words
+
+
+def test_only_what_was_lost_in_a_row_under_one_supervisor_is_robbed() -> None:
+    gone = replace(BASE, ending=Ending.LOST, verdict=Verdict.RETRY, actor="now")
+    before, crashed = replace(gone, actor="before"), replace(gone, ending=Ending.CRASHED)
+    assert robbed([before, gone, gone], "now") == 2
+    assert robbed([gone, gone, before], "now") == 0
+    assert robbed([gone, gone, crashed, gone], "now") == 1
+    assert robbed([gone, replace(gone, forgiven=True)], "now") == 0
 
 
 @pytest.mark.parametrize(

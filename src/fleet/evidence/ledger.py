@@ -181,6 +181,14 @@ def lost(attempts: Iterable[Attempt]) -> int:
     return count
 
 
+def robbed(attempts: Iterable[Attempt], actor: str) -> int:
+    """How many of the last attempts, in a row, were lost under this supervisor: so no machine went down with them."""
+    count = 0
+    for attempt in attempts:
+        count = count + 1 if attempt.ending is Ending.LOST and attempt.actor == actor and not attempt.forgiven else 0
+    return count
+
+
 def limited(attempts: Iterable[Attempt]) -> int:
     """How many of the last attempts a provider's limit ended before a model had answered."""
     count = 0

@@ -44,6 +44,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
             more=has_more(house, attempt),
             failures=ledger.failures(earlier),
             lost=ledger.lost(earlier),
+            robbed=ledger.robbed(earlier, house.actor) if attempt.actor == house.actor else 0,
             limited_before=ledger.limited(earlier),
             attempts=(attempt.limits or house.runtime.limits).attempts,
             backoff=house.runtime.backoff,

@@ -12,6 +12,7 @@ from fleet.evidence.receipt import COMMITS, NO_RESULT, SHOWN, Check, Process, Re
 
 LONGEST_WAIT = 600.0
 MOST_LOST = 20
+MOST_ROBBED = 3
 UNFINISHED = (
     Ending.CRASHED, Ending.TIMED_OUT, Ending.SILENT, Ending.STUCK, Ending.CONTEXT, Ending.RATE_LIMITED,
     Ending.TURNED_AWAY, Ending.NUDGED,
@@ -45,6 +46,7 @@ class Facts:
     more: bool = False  # a person has said something to the agent that it was not told yet
     failures: int = 0  # in a row, before this one
     lost: int = 0  # in a row, before this one
+    robbed: int = 0  # of these, lost under the supervisor that runs now, which began and ended them all
     limited_before: int = 0  # attempts in a row that a limit ended before a model had answered
     attempts: int = 3
     backoff: float = 10.0
@@ -158,6 +160,9 @@ def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
     """
     if ending is Ending.RATE_LIMITED:
         return Judged(ending, Verdict.RETRY, cause, wait(facts.limited_before, LIMITED_PAUSE))
+    if ending is Ending.LOST and facts.robbed + 1 >= MOST_ROBBED:
+        alone = "and fleet was not started anew between: its agent may end its keeper itself"
+        return Judged(ending, Verdict.FAILED, f"{cause}; {facts.robbed + 1} times in a row, {alone}")
     if facts.lost + 1 >= MOST_LOST:
         return Judged(ending, Verdict.FAILED, f"{cause}; {facts.lost + 1} times in a row")
     if ending is Ending.TURNED_AWAY:
