@@ -8,15 +8,14 @@ import hashlib
 import os
 import re
 import stat
-from binascii import unhexlify
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from fleet.core import FleetError
 
-TREE, SUBMODULE, LINK, FILE = b"040000", b"160000", b"120000", b"100"  # a file's mode begins so
-LISTED = re.compile(rb"([0-7]+) [a-z]+ ([0-9a-f]+)\t([^\0]+)\0")
+TREE, SUBMODULE, LINK, FILE = b"40000", b"160000", b"120000", b"100"  # a file's mode begins so
+ENTRIES = {size: re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % size, re.DOTALL) for size in (20, 32)}
 PIECE = 1024 * 1024
 LONG = 64  # digits of a name, where git uses the newer hash
 
@@ -29,7 +28,7 @@ class Item(NamedTuple):
     path: bytes
 
 
-Listed = tuple[bytes, bytes, bytes]  # the same, as git says it
+Said = tuple[bytes, bytes, bytes]  # the same as a tree says it: mode, path, name
 
 
 class Forged(FleetError):
@@ -68,11 +67,6 @@ def _of_file(at: bytes, like: str) -> str:
     with open(at, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         return name_of(b"blob", size, iter(lambda: file.read(PIECE), b""), like)
-
-
-def read_listing(out: bytes) -> list[Listed]:
-    """What `git ls-tree -r -t -z` says."""
-    return LISTED.findall(out)
 
 
 def read_batch(out: bytes) -> Iterator[tuple[str, bytes, bytes]]:
@@ -114,44 +108,40 @@ def walk(commit: str, steps: Sequence[str], found: Mapping[str, bytes]) -> Item 
     for step in steps:
         if name not in found:
             raise Forged(f"the tree {name} is not there, or not what it is called")
-        inside = {one.path: one for one in read_tree(found[name], len(name) // 2)}
-        item = inside.get(os.fsencode(step))
-        if item is None:
+        inside = {path: (mode, blob) for mode, path, blob in read_tree(name, found[name])}
+        if os.fsencode(step) not in inside:
             return None
-        name = item.name
+        mode, blob = inside[os.fsencode(step)]
+        name = blob.hex()
+        item = Item(mode, name, os.fsencode(step))
     return item
 
 
-def must_hold(tree: str, items: Iterable[Listed], ask: Callable[[list[str]], dict[str, bytes]]) -> None:
-    """Refuse a listing of a tree that is not all of it, or of another one. Old trees have modes that git does not tell
-    as they stand there: those few are asked for as they are, and what is answered has been looked at already.
-    """
-    inside: dict[bytes, list[bytes]] = {b"": []}
-    trees = {b"": tree}
-    for mode, name, path in items:
-        parent, _, last = path.rpartition(b"/")
-        inside.setdefault(parent, []).append(b"%s %s\0%s" % (mode.lstrip(b"0"), last, unhexlify(name)))
-        if mode == TREE:
-            trees[path] = name.decode()
-    odd = {}
-    for path, called in trees.items():
-        content = b"".join(inside.get(path, ()))
-        if name_of(b"tree", len(content), [content], called) != called:
-            odd[called] = content
-    raw = ask(sorted(odd)) if odd else {}
-    for called, content in odd.items():
-        if called not in raw or _without_modes(raw[called], called) != _without_modes(content, called):
-            raise Forged(f"the tree {called} is not what it is called")
+def leaves(tree: str, found: Mapping[str, bytes]) -> Iterator[Said]:
+    """Every file, link and submodule of a tree, by trees that are what they are called."""
+    waiting = [(b"", tree)]
+    while waiting:
+        above, name = waiting.pop()
+        if name not in found:
+            raise Forged(f"the tree {name} is not there, or not what it is called")
+        for mode, path, blob in read_tree(name, found[name]):
+            if mode.lstrip(b"0") == TREE:
+                waiting.append((b"%s%s/" % (above, path), blob.hex()))
+            else:
+                yield mode, above + path, blob
 
 
-def _without_modes(content: bytes, like: str) -> list[tuple[str, bytes]]:
-    return [(one.name, one.path) for one in read_tree(content, len(like) // 2)]
+def read_tree(name: str, content: bytes) -> list[Said]:
+    """What a tree says, with modes as they stand there."""
+    size = len(name) // 2
+    said = ENTRIES[size].findall(content)
+    if sum(len(mode) + len(path) + size + 2 for mode, path, _ in said) != len(content):
+        raise Forged(f"the tree {name} makes no sense")
+    return said
 
 
-def read_tree(content: bytes, size: int) -> Iterator[Item]:
-    """What a tree says, with modes as they stand there; a name has so many bytes."""
-    at = 0
-    while 0 <= at < len(content) and (end := content.find(b"\0", at)) > 0:
-        mode, _, path = content[at:end].partition(b" ")
-        yield Item(mode, content[end + 1 : end + 1 + size].hex(), path)
-        at = end + 1 + size
+def mode_of(said: bytes) -> bytes:
+    """A mode as git has it nowadays: in old trees stands what else a system knew of a file."""
+    if not said.startswith(FILE):
+        return said
+    return b"100755" if int(said, 8) & 0o100 else b"100644"

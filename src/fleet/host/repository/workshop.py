@@ -19,10 +19,11 @@ from fleet.host import armour, files, git, index, objects
 from fleet.host.attributes import ASKED, RAW, YES, Mark, Way, read_attributes, read_marks
 from fleet.host.git import EMPTY_TREE, PREFIX, Repository
 from fleet.host.index import Noted
-from fleet.host.objects import TREE, Item, Listed
+from fleet.host.objects import Item, Said, mode_of
 from fleet.host.repository.tell import SECONDS, held, refused
 from fleet.host.run import LIMIT, Ran, run
 
+TREES = re.compile(rb"040000 tree ([0-9a-f]+)\t[^\0]*\0")
 MUCH = 64 * 1024**2  # bytes; so much is compared with what is committed before it counts as changed
 AUTOCRLF = re.compile(rb"autocrlf", re.IGNORECASE)
 NO_MODES = re.compile(rb"filemode\s*=\s*\"?(false|no|off|0)", re.IGNORECASE)
@@ -233,17 +234,16 @@ class Workshop:
 
     def listing(self, tree: str, what: str = "") -> list[Item]:
         """Every file, link and submodule of a tree, which is the one of that name."""
-        return [Item(mode, name.decode(), path) for mode, name, path in self._listing(tree, what) if mode != TREE]
+        return [Item(mode_of(mode), name.hex(), path) for mode, path, name in self._leaves(tree, what)]
 
     def paths(self, tree: str) -> list[bytes]:
         """The same, by their paths alone."""
-        return [path for mode, _, path in self._listing(tree) if mode != TREE]
+        return [path for _, path, _ in self._leaves(tree)]
 
-    def _listing(self, tree: str, what: str = "") -> list[Listed]:
-        out = self.do("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", tree, what=what)
-        found = objects.read_listing(out)
-        objects.must_hold(tree, found, self.contents)
-        return found
+    def _leaves(self, tree: str, what: str = "") -> Iterator[Said]:
+        inner = self.do("ls-tree", "-r", "-d", "-z", "--full-tree", "--end-of-options", tree, what=what)
+        names = {tree, *(name.decode() for name in TREES.findall(inner))}
+        return objects.leaves(tree, self.contents(sorted(names)))
 
     def marks(self) -> dict[bytes, Mark]:
         """What the index noted of each file."""
