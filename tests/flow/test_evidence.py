@@ -119,6 +119,7 @@ def _project(home: Scratch) -> Path:
 def test_honest_work_is_verified_in_a_clean_checkout_and_lands_as_one_commit(night: Night) -> None:
     row, receipt = night.rows["honest"], night.receipt("honest")
     assert (row["state"], row["attempts"], row["proof"]) == ("done", 1, "verified"), row["cause"]
+    assert receipt["attempt"]["life"] is None, "it is over"
     (check,) = receipt["checks"]
     assert (check["passed"], check["name"], check["counts"]) == (True, "all", {"passed": 1, "failed": 0})
     assert check["where"] == "a clean checkout of what it left"

@@ -215,3 +215,10 @@ def test_a_call_that_is_told_of_only_once_it_has_ended_was_made(
         told.add(event)
     found = told.heard(tells_tools=True)
     assert (found.calls, found.unmatched, found.tools) == (calls, unmatched, {"file_change": calls})
+
+
+def test_what_a_command_names_is_not_said_to_have_changed() -> None:
+    found = claims(
+        said("I fixed `src/app.py`, ran `python3 check.py` and committed it.", "python3 check.py", result=COMMITTED)
+    )
+    assert [one.evidence for one in found if "among" in one.evidence] == ["src/app.py is among what changed"]

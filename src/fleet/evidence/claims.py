@@ -164,7 +164,8 @@ def _paths(sentence: str) -> list[str]:
     touched = TOUCHED.search(sentence)
     if touched is None or NOT_SAID.search(sentence[: touched.start()]) is not None or "://" in sentence:
         return []
-    found = (path.strip("./ ,;") for path in PATH.findall(sentence[touched.end() :]))
+    said = SPAN.sub(lambda span: "" if COMMAND.match(span[1].strip()) else span[0], sentence[touched.end() :])
+    found = (path.strip("./ ,;") for path in PATH.findall(said))
     return [path for path in dict.fromkeys(found) if _is_file(path)][:MOST]
 
 

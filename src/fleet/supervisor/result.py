@@ -67,6 +67,7 @@ def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
         memory=(seen and seen.memory) or None,
         left_at=result.head,
         left_tree=result.tree,
+        life=None,
     )
     receipt = Receipt(ended, process_of(attempt, directory), result)
     save(directory / "receipt.json", replace(receipt, program=program_of(house, attempt), heard=heard(house, attempt)))
