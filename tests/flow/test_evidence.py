@@ -123,6 +123,7 @@ def test_honest_work_is_verified_in_a_clean_checkout_and_lands_as_one_commit(nig
     (check,) = receipt["checks"]
     assert (check["passed"], check["name"], check["counts"]) == (True, "all", {"passed": 1, "failed": 0})
     assert check["where"] == "a clean checkout of what it left"
+    assert check["argv"] == ["/bin/sh", "-c", check["command"]]
     assert check["source"].startswith("fleet.yaml at ")
     assert len(check["sha256"]) == 64
     landing = night.git("rev-parse", f"refs/fleet/attempts/{row['id']}.1")

@@ -12,7 +12,9 @@ from fleet.core.errors import FleetError
 
 # Commands that have nothing to do with the home, and those that only look at it. All others change something there.
 APART = ("demo", "validate", "discover", "generate", "warmup", "status", "coders", "skills", "plugins")
-LOOKING = ("tasks", "ready", "show", "task", "questions", "log", "list", "logs", "diff", "quota", "doctor", "cost", "verify")
+LOOKING = (
+    "tasks", "ready", "show", "task", "questions", "log", "list", "logs", "diff", "quota", "doctor", "cost", "verify",
+)  # fmt: skip
 HELP = {"-h", "--help"}
 LARGEST = 64 * 1024
 LONGEST = 500

@@ -115,6 +115,7 @@ class Check:
     counts: dict[str, int] = field(default_factory=dict)  # passed, failed, skipped, where the runner prints them
     where: str = ""  # a clean checkout of the tree; with the checks' own files as they were; the place itself
     network: bool | None = None  # whether it could reach one; None is unknown
+    argv: list[str] = field(default_factory=list)  # as it was run
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from fleet.supervisor.result import TAIL
 from fleet.supervisor.start import limited
 from fleet.supervisor.trees import demands_of
 
+SHELL = ("/bin/sh", "-c")
 CHECK_OUTPUT = 16 * 1024 * 1024
 CUT_SHORT = "exit 0, and its runner did not say how many tests passed"
 NOTHING_PASSED = "exit 0, and no test passed: all that ran were skipped"
@@ -132,7 +133,7 @@ async def _checked(
     """What one check says; and the attempt, which knows that it was begun before it was."""
     said = Check(
         run.spec.run, False, "it was cut off, and says nothing", None, None, "", lost=True, name=run.spec.name,
-        source=run.spec.source, where=run.where,
+        source=run.spec.source, where=run.where, argv=[*SHELL, run.spec.run],
     )  # fmt: skip
     for number in range(run.number, run.number + TRIES):
         directory = house.attempt_directory(attempt) / ("check" if number == 1 else f"check.{number}")
@@ -253,7 +254,7 @@ async def _run(
     """Nothing of what the agent was told, or has left outside the tree, is there for a check."""
     alone = ALONE | {"PYTHONPYCACHEPREFIX": str(compiled)} | _marks(house, attempt)
     start = keeper.Start(
-        argv=limited(house, attempt, ("/bin/sh", "-c", spec.run)),
+        argv=limited(house, attempt, (*SHELL, spec.run)),
         env=agent_environment(house.environment, (), {}, alone),
         cwd=room.cwd,
         stdin="",
