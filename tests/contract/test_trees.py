@@ -334,6 +334,19 @@ def test_a_file_of_the_base_that_was_forged_hides_no_change(repo: Path, checked:
     assert f"the blob {before} is not what it is called: somebody forged" in result.problem
 
 
+def test_a_file_that_was_forged_is_not_taken_for_one_that_has_a_new_name(repo: Path) -> None:
+    """By what the forged object says, the file that is gone has a new name, and nothing was deleted."""
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    before = run(repo, "rev-parse", "HEAD:sub/two.txt")
+    (repo / "sub/two.txt").unlink()
+    (repo / "three.txt").write_text("something else\n")
+    commit(repo)
+    forge(repo, before, "blob", b"something else\n")
+    result = left_by(attempt, {}, {})
+    assert result.problem is not None
+    assert f"the blob {before} is not what it is called" in result.problem
+
+
 def test_a_tree_that_was_forged_hides_nothing(repo: Path, tmp_path: Path) -> None:
     """By what the forged tree says, the work deleted nothing and changed one file."""
     attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])

@@ -29,7 +29,7 @@ MOST_READ = 64 * 1024**2  # bytes of a difference that are held at once
 LONGEST_TARGET = 4096  # bytes; no system takes a longer one
 WHO = "fleet <fleet@localhost>"
 SIDES = [re.compile(mark, re.MULTILINE) for mark in (rb"^<{7} ", rb"^={7}\r?$", rb"^>{7} ")]
-RAW_LINE = re.compile(r":([0-7]+) ([0-7]+) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\Z")
+RAW_LINE = re.compile(r":([0-7]+) ([0-7]+) ([0-9a-f]+) ([0-9a-f]+) ([A-Z])\d*\Z")
 TREE_MODE, FILE_MODES = "040000", ("100644", "100755", "120000")
 KINDS = {"A": ChangeKind.ADDED, "D": ChangeKind.DELETED, "R": ChangeKind.RENAMED, "C": ChangeKind.ADDED}
 ENTRIES = {"120000": EntryKind.SYMLINK, "160000": EntryKind.SUBMODULE}
@@ -111,7 +111,7 @@ class Ways:
 
     def _file(self, one: Entry) -> os.stat_result | None:
         try:
-            facts = os.lstat(self._shop.top / os.fsdecode(one.path))
+            facts = os.lstat(self._shop.place_of(one.path))
         except OSError:
             return None
         return facts if stat.S_ISREG(facts.st_mode) else None
@@ -254,11 +254,12 @@ class Trees:
     def _must_be_small(self, changed: Collection[Entry]) -> None:
         size = 0
         for one in changed:
-            at = self._shop.top / os.fsdecode(one.path)
+            at = self._shop.place_of(one.path)
             size += _size(at)
             if size > LARGEST:
+                last = clean(sayable(os.fsdecode(at)))
                 raise NotTaken(
-                    f"more than {LARGEST // 1024**2} MB are not committed, the last of it {clean(sayable(str(at)))}",
+                    f"more than {LARGEST // 1024**2} MB are not committed, the last of it {last}",
                     hint="let git ignore what is large, or commit it",
                 )
 
@@ -267,7 +268,7 @@ def _target(content: bytes | None) -> str | None:
     return None if content is None else os.fsdecode(content[:LONGEST_TARGET])
 
 
-def _size(path: Path) -> int:
+def _size(path: bytes) -> int:
     try:
         return os.lstat(path).st_size
     except OSError:
@@ -303,16 +304,18 @@ def read_changes(out: bytes) -> list[Change]:
 
 
 def named_in(out: bytes) -> tuple[set[str], set[str]]:
-    """The trees, and the files and links, that `git diff-tree -t --raw` tells of."""
-    trees, blobs = set(), set()
+    """The trees that `git diff-tree -t --raw` tells of, and the files and links by which their difference is known:
+    those that changed; and where some came and some went, these too, for they may be the same.
+    """
+    trees: set[str] = set()
+    blobs: dict[str, set[str]] = {}
     for line in out.decode(errors="surrogateescape").split("\0"):
         if found := RAW_LINE.match(line):
-            for mode, name in (found.group(1, 3), found.group(2, 4)):
-                if mode == TREE_MODE:
-                    trees.add(name)
-                elif mode in FILE_MODES:
-                    blobs.add(name)
-    return trees, blobs
+            *sides, status = (found.group(1, 3), found.group(2, 4), found[5])
+            trees |= {name for mode, name in sides if mode == TREE_MODE}
+            blobs.setdefault(status, set()).update(name for mode, name in sides if mode in FILE_MODES)
+    came, went = blobs.pop("A", set()), blobs.pop("D", set())
+    return trees, set().union(*blobs.values(), came | went if came and went else ())
 
 
 def _raw(word: str, words: Iterator[str]) -> Change:

@@ -90,6 +90,7 @@ class Workshop:
 
     def __init__(self, top: Path, at: Path, write_to: Path | None = None) -> None:
         self.top = top
+        self._top = os.fsencode(top)
         self.at = at
         self._env = armour.environment(at) | BY_NAME
         if write_to is not None:
@@ -133,9 +134,13 @@ class Workshop:
         stores = (git.waits_in(Path(os.fsdecode(one))) for one in borrowed)
         return next(filter(None, stores), "") or (git.waits_for(top) if top else "")
 
+    def place_of(self, path: bytes) -> bytes:
+        """Where a path of the working tree is."""
+        return os.path.join(self._top, path)
+
     def entries(self, *, ignored: bool = False) -> list[Entry]:
         """Every path that the index knows, and every other one; ignored ones only when they are asked for."""
-        return _entries(self._listed(ignored).split(b"\0"), os.fsencode(self.top))
+        return _entries(self._listed(ignored).split(b"\0"), self._top)
 
     def changed(self, since: float | None = None) -> list[Entry]:
         """What may not be as the index has it, and every repository inside; ignored paths are left out. What was
@@ -144,7 +149,7 @@ class Workshop:
         noted = index.differing(self.at / "index", self.top, since)
         if noted is None or sum(one.size for one in noted) > MUCH:
             return self._compared()
-        tracked = [_entry(one) for one in noted if not (one.is_left_out and self._is_without(one.path))]
+        tracked = [_entry(one) for one in noted if not one.is_left_out or os.path.lexists(self.place_of(one.path))]
         out = self.do("ls-files", "-z", "-o", "--exclude-standard", tree=True)
         return tracked + [Entry(path, changed=True) for path in out.split(b"\0") if path]
 
@@ -152,11 +157,8 @@ class Workshop:
         """The same by git, which reads what may have changed before it says so."""
         out = self._listed(ignored=False)
         lines = [line for line in out.split(b"\0") if not line.startswith(AS_IT_WAS)]
-        found = _entries(lines, os.fsencode(self.top))
+        found = _entries(lines, self._top)
         return [one for one in found if one.changed or one.is_repository]
-
-    def _is_without(self, path: bytes) -> bool:
-        return not os.path.lexists(os.path.join(os.fsencode(self.top), path))
 
     def _listed(self, ignored: bool) -> bytes:
         index.settle(self.at / "index", self.top)
@@ -172,7 +174,7 @@ class Workshop:
         found = []
         for facts, path in zip(words[::2], words[1::2], strict=False):
             _, mode, _, blob, _ = facts.decode().split(" ")
-            if mode.startswith("1") and mode != "160000" and _is_kept(self.top / os.fsdecode(path)):
+            if mode.startswith("1") and mode != "160000" and _is_kept(self.place_of(path)):
                 found.append(Entry(path, mode, blob, changed=True, hidden=True))  # whatever its time is
         return found
 
@@ -264,11 +266,11 @@ class Workshop:
         plain: dict[bytes, set[bytes]] = {}
         info = []
         for one in changed:
-            at = self.top / os.fsdecode(one.path.rstrip(b"/"))
+            at = self.place_of(one.path.rstrip(b"/"))
             if GIT_LIKE.search(one.path):
                 continue
-            if one.is_repository and at.is_dir():
-                info += self._linked(one, at)
+            if one.is_repository and os.path.isdir(at):
+                info += self._linked(one, Path(os.fsdecode(at)))
                 continue
             is_kept = _is_kept(at)
             if is_kept:
@@ -293,10 +295,10 @@ def _line(mode: str, name: str, path: bytes) -> bytes:
     return b"%s %s 0\t%s\0" % (mode.encode(), name.encode(), path)
 
 
-def _is_kept(path: Path) -> bool:
+def _is_kept(path: bytes) -> bool:
     """Whether git can have what stands there."""
     try:
-        mode = path.lstat().st_mode
+        mode = os.lstat(path).st_mode
     except OSError:
         return False
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
