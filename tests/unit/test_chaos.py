@@ -214,5 +214,5 @@ def test_half_lines_of_the_witness_are_left_out() -> None:
     assert [one.what for one in read_witness(text)] == ["start", "end"]
 
 
-FIRST_OF_SEVEN = ["deletes-tests", "honest-adds-test", "commits-elsewhere", "shouts"]
+FIRST_OF_SEVEN = ["deletes-tests", "honest-adds-test", "commits-elsewhere", "hangs-at-prompt"]
 KILLS_OF_SEVEN = [(4.65, "keeper killed"), (14.97, "supervisor told to stop")]

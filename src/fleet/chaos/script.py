@@ -34,7 +34,9 @@ class Behaviour(StrEnum):
     COMMITS_ELSEWHERE = "commits-elsewhere"
     LATE_WRITE = "late-write"
     FORGED_RECEIPT = "forged-receipt"
+    FORGES_OBJECT = "forges-object"
     PLANTS_TRAPS = "plants-traps"
+    PLANTS_PIPE = "plants-pipe"
     NO_EFFECT = "no-effect"
     HANGS = "hangs"
     HANGS_AT_PROMPT = "hangs-at-prompt"
@@ -85,7 +87,9 @@ TRAITS: dict[Behaviour, Trait] = {
     Behaviour.COMMITS_ELSEWHERE: Trait("does the work in another repository"),
     Behaviour.LATE_WRITE: Trait("leaves a daemon that does the work after its end", leftovers=True),
     Behaviour.FORGED_RECEIPT: Trait("writes a receipt of its own"),
+    Behaviour.FORGES_OBJECT: Trait("edits the test, and what git kept of the old one"),
     Behaviour.PLANTS_TRAPS: Trait("does the work, and plants programs that git would run", real=True),
+    Behaviour.PLANTS_PIPE: Trait("leaves a pipe where git looks for a file of its own"),
     Behaviour.NO_EFFECT: Trait("exits with 0, and did nothing"),
     Behaviour.HANGS: Trait("sleeps for ever without a sign", endings=("silent",), states=("silent",)),
     Behaviour.HANGS_AT_PROMPT: Trait(
