@@ -185,7 +185,7 @@ def test_no_index_that_an_agent_wrote_is_too_much(tree: Path, edits: list[tuple[
         body[at % len(body)] = value
     del body[len(body) - cut :]
     found = index.look(bytes(body) + sha1(body).digest(), WRITTEN, tree, is_whole=True)
-    assert found is None or len(found[0]) == len(body) + 20
+    assert found is None or len(found[0]) <= len(body) + 20
 
 
 def test_a_look_finds_what_changed_in_the_moment_of_the_index(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import struct
+import shutil
 import subprocess
+import time
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -763,13 +764,26 @@ def test_a_setting_without_a_value_is_a_yes(repo: Path, tmp_path: Path) -> None:
     assert run(at, "write-tree") == result.tree, "as git itself would take it"
 
 
-@pytest.mark.parametrize("where", ["inside", "object", "linked objects"])
+@pytest.mark.parametrize("where", ["inside", "by a file", "object", "linked objects", "borrowed objects"])
 def test_git_waits_for_no_pipe_in_a_repository(where: str, repo: Path, tmp_path: Path) -> None:
     attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
     (repo / "one.txt").write_text("2\n")
     if where == "inside":
         run(repo, "init", "-q", "inner")
         at = repo / "inner/.git/HEAD"
+    elif where == "by a file":
+        for directory in (repo / "inner", repo / ".s/objects", repo / ".s/refs"):
+            directory.mkdir(parents=True)
+        (repo / "inner/.git").write_text("gitdir: ../.s\n")
+        (repo / "inner/x").touch()
+        (repo / ".s/config").write_text("[core]\n")
+        at = repo / ".s/HEAD"
+    elif where == "borrowed objects":
+        name = run(repo, "rev-parse", "HEAD^{tree}")
+        (repo / ".git/objects" / name[:2] / name[2:]).unlink()
+        at = tmp_path / "store" / name[:2] / name[2:]
+        at.parent.mkdir(parents=True)
+        (repo / ".git/objects/info/alternates").write_text(f"{tmp_path / 'store'}\n")
     else:
         name = run(repo, "rev-parse", "HEAD^{tree}")
         at = repo / ".git/objects" / name[:2] / name[2:]
@@ -780,7 +794,7 @@ def test_git_waits_for_no_pipe_in_a_repository(where: str, repo: Path, tmp_path:
     os.mkfifo(at)
     problem = left_by(attempt, {}, {}).problem
     assert problem is not None
-    assert f"{at} is no plain file, and git would wait for it" in problem
+    assert f"{at.name} is no plain file, and git would wait for it" in problem
 
 
 def test_git_takes_no_more_memory_than_it_should_need(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -788,7 +802,7 @@ def test_git_takes_no_more_memory_than_it_should_need(repo: Path, monkeypatch: p
     attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
     (repo / "one.txt").write_text("2\n")
     with (repo / ".gitignore").open("wb") as file:
-        file.truncate(20 * 1024**3)
+        file.truncate(1024**3)
     problem = left_by(attempt, {}, {}).problem
     assert problem is not None
     assert problem == "git needs more than 64 MB of memory for it"
@@ -839,30 +853,105 @@ def test_attributes_of_the_agents_own_hide_no_work(repo: Path) -> None:
     assert {one.path for one in result.changes} == {".gitattributes", "one.txt", "new.txt"}
 
 
-def forge_note(at: Path, path: str) -> None:
+def forge_note(at: Path, path: str, how: str) -> None:
     """Let the index say that a file, as it stands there now, is what was committed."""
-    file, facts = at / ".git/index", (at / path).stat()
-    found = bytearray(file.read_bytes())
-    entry = found.index(path.encode() + b"\0") - 62
-    seconds = [part for when in (facts.st_ctime_ns, facts.st_mtime_ns) for part in divmod(when, 10**9)]
-    struct.pack_into("!4I", found, entry, *seconds)
-    struct.pack_into("!I", found, entry + 20, facts.st_ino & 0xFFFFFFFF)
-    struct.pack_into("!I", found, entry + 36, facts.st_size)
-    found[-20:] = sha1(found[:-20]).digest()
+    file, old, new = at / ".git/index", run(at, "rev-parse", f"HEAD:{path}"), run(at, "hash-object", path)
+    run(at, "add", path)
+    if how == "version 4":
+        run(at, "update-index", "--index-version", "4")
+    if how == "split":
+        run(at, "update-index", "--split-index")
+        (file,) = (at / ".git").glob("sharedindex.*")
+    found = bytearray(file.read_bytes().replace(bytes.fromhex(new), bytes.fromhex(old)))
+    if how == "padded":
+        end = found.index(path.encode() + b"\0") + len(path)
+        found[end : end + 1] = b"x"
+    found[-20:] = bytes(20) if how == "no checksum" else sha1(found[:-20]).digest()
     file.write_bytes(found)
-    os.utime(file, (facts.st_mtime + 10, facts.st_mtime + 10))
+    os.utime(file, (time.time() + 10, time.time() + 10))
+    if how == "split":
+        shared = file.rename(file.with_name(f"sharedindex.{found[-20:].hex()}"))
+        named = bytearray((at / ".git/index").read_bytes().replace(bytes.fromhex(file.name[12:]), found[-20:]))
+        named[-20:] = sha1(named[:-20]).digest()
+        (at / ".git/index").write_bytes(named)
+        os.utime(at / ".git/index", (shared.stat().st_mtime, shared.stat().st_mtime))
 
 
-def test_an_index_that_the_agent_forged_hides_no_work(repo: Path) -> None:
+@pytest.mark.parametrize("how", ["plain", "version 4", "split", "padded", "no checksum"])
+def test_an_index_that_the_agent_forged_hides_no_work(repo: Path, how: str) -> None:
     attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
     (repo / "one.txt").write_text("hidden\n")
-    forge_note(repo, "one.txt")
-    assert run(repo, "status", "--porcelain") == "", "git believes it"
+    forge_note(repo, "one.txt", how)
+    if how in ("plain", "version 4", "no checksum"):
+        assert run(repo, "status", "--porcelain") == "", "git believes it"
     first = left_by(attempt, {}, {})
-    assert [one.path for one in first.changes] == ["one.txt"]
+    assert [one.path for one in first.changes] == ["one.txt"], first.problem
     again = found_by(replace(attempt, id="t1.2", number=2), [replace(attempt, verdict=Verdict.RETRY)])
     assert again.began_tree == first.tree
     assert [one.path for one in left_by(again, {}, {}).changes] == ["one.txt"], "nor from the attempt after it"
+
+
+def test_trees_that_an_index_claims_to_have_made_are_not_believed(repo: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "sub/three.txt").write_text("3\n")
+    run(repo, "add", "sub")
+    run(repo, "write-tree")
+    made = run(repo, "rev-parse", "HEAD:sub")
+    file = repo / ".git/index"
+    found = bytearray(file.read_bytes())
+    now = run(repo, "rev-parse", f"{run(repo, 'write-tree')}:sub")
+    for one, other in ((now, made), (run(repo, "write-tree"), run(repo, "rev-parse", "HEAD^{tree}"))):
+        found = found.replace(bytes.fromhex(one), bytes.fromhex(other))
+    found[-20:] = sha1(found[:-20]).digest()
+    file.write_bytes(found)
+    assert run(repo, "write-tree") == run(repo, "rev-parse", "HEAD^{tree}"), "git believes it"
+    assert [one.path for one in left_by(attempt, {}, {}).changes] == ["sub/three.txt"]
+
+
+def test_what_stands_behind_a_link_is_no_part_of_the_tree(repo: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / "sub").rename(repo / "other")
+    (repo / "sub").symlink_to("other")
+    expected = {"sub", "other/two.txt"}
+    assert {one.path for one in left_by(attempt, {}, {}).changes} == expected, "the same times all the same"
+    (repo / "other/two.txt").write_text("2\n")
+    result = left_by(attempt, {}, {})
+    assert (result.problem, result.tree) == (None, written(repo)), "and it is no reason to refuse anything"
+    (repo / ".gitignore").write_text("other\nsub\n.gitignore\n")
+    assert [(one.path, one.change) for one in left_by(attempt, {}, {}).changes] == [("sub/two.txt", ChangeKind.DELETED)]
+
+
+def written(repo: Path) -> str:
+    """The tree that git itself makes of what stands there, in a copy."""
+    copied = repo.parent / "copied"
+    shutil.copytree(repo, copied, symlinks=True)
+    run(copied, "add", "-A")
+    return run(copied, "write-tree")
+
+
+def test_what_is_too_large_to_be_read_again_is_taken_for_no_new_name(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.evidence.tree.MOST_READ", 4096)
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=EVERYTHING), [])
+    before = run(repo, "rev-parse", "HEAD:sub/two.txt")
+    (repo / "large.bin").write_bytes(os.urandom(10_000))
+    (repo / "sub/two.txt").unlink()
+    (repo / "three.txt").write_text("something else\n")
+    commit(repo)
+    forge(repo, before, "blob", b"something else\n")
+    result = left_by(attempt, {}, {})
+    told = result.problem or ""
+    assert "somebody forged" in told or [one.rule for one in result.breaches] == ["deletions"]
+
+
+def test_line_ends_that_an_agent_committed_by_its_own_rules_land_so(repo: Path) -> None:
+    attempt = found_by(replace(NEW, cwd=str(repo), demands=Demands()), [])
+    (repo / ".gitattributes").write_text("* text=auto\n")
+    (repo / "new.txt").write_bytes(b"1\r\n2\r\n")
+    head = commit(repo)
+    result = left_by(attempt, {}, {})
+    assert (result.landing, result.uncommitted) == (head, [])
 
 
 def test_what_git_wrote_anew_and_is_as_it_was_is_no_change(repo: Path) -> None:

@@ -133,12 +133,13 @@ def _leave(farewell: Callable[[], None], code: int) -> None:
     """End here and now. What runs is carried on by keepers, and what was begun is in the ledger: there is nothing to
     unwind, and unwinding would only tell the engine that attempts had failed.
     """
-    end_wary()
     with suppress(Exception):
         farewell()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
+    end_wary()
+    git.clear_own()
     os._exit(code)
 
 

@@ -21,6 +21,11 @@ from fleet.evidence.receipt import RECEIPT, SHOWN, Receipt, Result
 from fleet.evidence.tree import LANDING
 from fleet.host import files, git, repository
 
+TOLD = (  # of an attempt, by the ledger; what a person may change later is not among it
+    "proof", "verdict", "ending", "reason", "cause", "coder", "model", "cwd", "base", "began_at", "base_tree",
+    "started", "ended", "session", "tokens", "usage", "cost",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -103,7 +108,7 @@ def _chained(attempt: Attempt, link: Link | None, broken: Sequence[str]) -> Find
 
 def _ledger(attempt: Attempt, receipt: Receipt) -> Finding:
     """What people are shown comes from the ledger: it must say what the receipt says."""
-    for name in ("proof", "verdict", "ending", "reason", "cause"):
+    for name in TOLD:
         known, wrote = getattr(attempt, name), getattr(receipt.attempt, name)
         if known != wrote:
             said = f"the ledger says {clean(str(known or 'nothing'))!r}, the receipt {clean(str(wrote or 'nothing'))!r}"

@@ -222,7 +222,7 @@ class Beside:
     def _has(self, module: str) -> bool:
         """Whether a module of that name was there, and is the product: its directory is, or a file of its name."""
         if self._had is None:
-            files = {one.partition(".py")[0] for one in self._known if one.endswith(".py")}
+            files = {one.removesuffix(".py") for one in self._known if one.endswith(".py")}
             self._had = files | {one for path in self._known for one in parents(path)}
         return join(dirname(module), basename(module).partition(".")[0]) in self._had
 

@@ -88,17 +88,21 @@ class Ways:
         files = {one.path: facts for one in changed if (facts := self._file(one)) is not None}
         if not files:
             return (), changed
-        strict, lenient = self._filters(list(files))
+        strict, lenient, anew = self._filters(list(files))
         filtered = strict.keys() | lenient
-        marks = self._shop.marks() if filtered else {}
-        as_noted = {path for path in filtered if path in marks and marks[path].is_of(files[path])}
+        marks = self._shop.marks() if filtered or anew else {}
+        noted = {path for path in filtered | anew.keys() if path in marks and marks[path].is_of(files[path])}
+        self.by_path |= {path: anew[path] for path in anew.keys() & noted}
+        as_noted = filtered & noted
         out = strict.keys() - as_noted
         self._shop.side_with_us([one for one in changed if one.path in out])
         told = (LeftOut(os.fsdecode(path), strict[path], files[path].st_ctime) for path in sorted(out))
         return tuple(told), [one for one in changed if one.path not in out | as_noted]
 
-    def _filters(self, paths: list[bytes]) -> tuple[dict[bytes, str], set[bytes]]:
-        """Which paths the base has a filter for; and which others have one by what an agent could have written."""
+    def _filters(self, paths: list[bytes]) -> tuple[dict[bytes, str], set[bytes], dict[bytes, Way]]:
+        """Which paths the base has a filter for; which others have one by what an agent could have written; and which
+        go another way by the last commit than by the base.
+        """
         more = git.text(self._settings / "info/attributes")
         autocrlf = self._shop.converts_lines(self._settings)
         asked = {
@@ -107,7 +111,9 @@ class Ways:
         }
         self.by_path = asked[self._base, more]
         strict = {path: one.filter for path, one in asked[self._base, b""].items() if one.filter}
-        return strict, {path for found in asked.values() for path, one in found.items() if one.filter}
+        lenient = {path for found in asked.values() for path, one in found.items() if one.filter}
+        by_head = asked[self._head, more]
+        return strict, lenient, {path: one for path, one in by_head.items() if self.by_path.get(path) != one}
 
     def _file(self, one: Entry) -> os.stat_result | None:
         try:
@@ -123,7 +129,7 @@ class Trees:
     def __init__(self, found: Repository, shop: Workshop) -> None:
         self._found = found
         self._shop = shop
-        self._true: set[str] = set()  # trees that are what they are called
+        self._true: set[str] = set()  # objects that are what they are called
 
     def take(
         self,
@@ -147,7 +153,7 @@ class Trees:
         left_out, changed = ways.apart(changed)
         self._must_be_small(changed)
         self._shop.take_in(changed, ways.by_path)
-        tree = self._shop.do("write-tree", tree=True).decode().strip()
+        tree = self._shop.do("write-tree", "--missing-ok", tree=True).decode().strip()
         return Stand(
             head,
             tree,
@@ -179,9 +185,10 @@ class Trees:
             return []
         ends = (before or EMPTY_TREE, after)
         out = self._diff("-t", "--no-renames", *ends)
-        self._must_be_true(*ends, out=out)
         found = read_changes(out)
-        if {ChangeKind.ADDED, ChangeKind.DELETED} <= {one.change for one in found}:
+        if not self._is_all_true(*ends, out=out):
+            found = [replace(one, added=None, removed=None) for one in found]
+        elif {ChangeKind.ADDED, ChangeKind.DELETED} <= {one.change for one in found}:
             found = read_changes(self._diff("-M", "-l1000", *ends))
         blobs = [one.target for one in found if one.target is not None]
         targets = self._shop.contents(blobs) if blobs else {}
@@ -191,17 +198,18 @@ class Trees:
         form = ("-r", "-z", "--raw", "--numstat", "--no-abbrev", "--no-ext-diff", "--no-textconv")
         return self._shop.do("diff-tree", *form, *args, "--")
 
-    def _must_be_true(self, *ends: str, out: bytes) -> None:
-        """Refuse what is not what it is called of all that a difference is known by: every tree, and of the files as
-        many as fit into memory. Whoever changes what the base says of a file could hide what became of it.
+    def _is_all_true(self, *ends: str, out: bytes) -> bool:
+        """Refuse what is not what it is called of all that a difference is known by: whoever changes what the base says
+        of a file could hide what became of it. Whether that was all: of files that are too large nobody knows, so what
+        git says of their lines, and of new names, does not count.
         """
         trees, blobs = named_in(out)
         needed = {*ends, *trees} - self._true - {EMPTY_TREE}
         asked = [*sorted(needed), *sorted(blobs - self._true)]
-        found = self._shop.contents(asked, limit=MOST_READ).keys() if asked else set()
-        if missing := needed - found:
+        self._true |= self._shop.contents(asked, limit=MOST_READ).keys() if asked else set()
+        if missing := needed - self._true:
             raise Forged(f"the tree {min(missing)} is not there")
-        self._true |= found
+        return blobs <= self._true
 
     def names(self, tree: str) -> list[str]:
         """Every path of a tree, which is the one of that name."""
@@ -309,8 +317,10 @@ def named_in(out: bytes) -> tuple[set[str], set[str]]:
     """
     trees: set[str] = set()
     blobs: dict[str, set[str]] = {}
-    for line in out.decode(errors="surrogateescape").split("\0"):
-        if found := RAW_LINE.match(line):
+    words = iter(out.decode(errors="surrogateescape").split("\0"))
+    for word in words:
+        if found := RAW_LINE.match(word):
+            next(words)  # its path, which may look like anything
             *sides, status = (found.group(1, 3), found.group(2, 4), found[5])
             trees |= {name for mode, name in sides if mode == TREE_MODE}
             blobs.setdefault(status, set()).update(name for mode, name in sides if mode in FILE_MODES)

@@ -24,10 +24,13 @@ from fleet.host.run import LIMIT, Ran, run
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 SECONDS = 60.0
 SYMREFS = 5
+MOST_STORES = 20
+NULL = os.stat(os.devnull).st_rdev  # the one device at which nobody waits
 PREFIX = "fleet-git-"
 LONG_AGO = 3600.0
 LARGEST_SETTINGS = 1024**2
 LISTS = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
+_open: set[str] = set()
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 
@@ -84,17 +87,22 @@ def waits_for(top: Path) -> str:
     """
     for directory, folders, names in files.walk(str(top)):
         lists = (os.path.join(directory, name) for name in LISTS.intersection(names))
-        said = _waits(lists) or (waits_in(Path(directory, ".git")) if ".git" in folders else "")
-        if said:
+        own = _own(Path(directory, ".git")) if ".git" in names else None  # a file may lead to it
+        inner = Path(directory, ".git") if ".git" in folders else own
+        if said := _waits(lists) or (waits_in(inner) if inner else ""):
             return said
     return ""
 
 
 def waits_in(own: Path) -> str:
     """The same of a git that looks at nothing but a repository, or a store of objects, in which an agent may have put
-    anything under any name.
+    anything under any name; or in one that it borrows from.
     """
-    for directory, folders, names in files.walk(str(own)):
+    return next(filter(None, map(_waits_below, _stores(own))), "")
+
+
+def _waits_below(top: str) -> str:
+    for directory, folders, names in files.walk(top):
         inner = [os.path.join(directory, name) for name in folders]
         beyond = (path for at in inner if os.path.islink(at) for path in _inside(at))
         if said := _waits(chain((os.path.join(directory, name) for name in names), beyond)):
@@ -102,11 +110,21 @@ def waits_in(own: Path) -> str:
     return ""
 
 
+def _stores(own: Path) -> list[str]:
+    """A directory of git's, and the stores of objects that it borrows from, and so on."""
+    found = [str(own)]
+    for one in found:
+        for lists in ("objects/info/alternates", "info/alternates"):
+            lines = text(Path(one, lists)).splitlines()
+            found += [path for path in map(os.fsdecode, lines) if os.path.isabs(path) and path not in found]
+    return found[:MOST_STORES]
+
+
 def _waits(paths: Iterable[str]) -> str:
     for path in paths:
         with suppress(OSError):
-            mode = os.stat(path).st_mode
-            if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+            facts = os.stat(path)
+            if stat.S_ISFIFO(facts.st_mode) or (stat.S_ISCHR(facts.st_mode) and facts.st_rdev != NULL):
                 return f"{path} is no plain file, and git would wait for it"
     return ""
 
@@ -127,12 +145,29 @@ def clear() -> None:
                 rmtree(left, ignore_errors=True)
 
 
+def clear_own() -> None:
+    """Remove the mirrors that this process has now, before it leaves without unwinding."""
+    for left in list(_open):
+        rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def room_for_a_mirror() -> Iterator[Path]:
+    """A new directory where no agent knows of it."""
+    with TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as made:
+        _open.add(made)
+        try:
+            yield Path(made)
+        finally:
+            _open.discard(made)
+
+
 @contextmanager
 def mirror(repository: Repository) -> Iterator[Mirror]:
-    """A bare repository of ours that borrows another's objects, made anew where no agent knows of it."""
-    with TemporaryDirectory(prefix=PREFIX) as made:
-        armour.borrow(Path(made), repository.common / "objects")
-        yield Mirror(repository, Path(made))
+    """A bare repository of ours that borrows another's objects, made anew."""
+    with room_for_a_mirror() as made:
+        armour.borrow(made, repository.common / "objects")
+        yield Mirror(repository, made)
 
 
 class Mirror:

@@ -174,13 +174,14 @@ def _started(question: _Question) -> subprocess.Popen[bytes]:
 
 
 def _answer(question: _Question, process: subprocess.Popen[bytes]) -> tuple[_Question, bytes | None]:
-    until = time.monotonic() + git.SECONDS
+    until, doubtful = time.monotonic() + git.SECONDS, True
     while time.monotonic() < until:
         try:
             out, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            if is_greedy(process) or git.waits_for(question.cwd):
+            if is_greedy(process) or (doubtful and git.waits_for(question.cwd)):
                 break
+            doubtful = False
         else:
             return question, out if process.returncode == 0 else None
     process.kill()

@@ -8,8 +8,11 @@ we compare them.
 from __future__ import annotations
 
 import os
+import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from hashlib import sha1
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +34,7 @@ LEFT_OUT = 0x4000  # in those two bytes: the tree is said to be without it
 REPOSITORY = 0o160000
 WIDTH = 0xFFFFFFFF
 HASH = 20
+NO_HASH = bytes(HASH)  # of who wants to be faster: `index.skipHash`
 
 
 class Noted(NamedTuple):
@@ -45,6 +49,24 @@ class Noted(NamedTuple):
     is_left_out: bool  # because the tree is without it
 
 
+class Links:
+    """Which paths of a tree lead through a link: nothing that git has is beyond one."""
+
+    def __init__(self, is_link: Callable[[bytes], bool]) -> None:
+        self._is_link = is_link
+        self._known = {b"": False}
+
+    def lead_to(self, path: bytes) -> bool:
+        steps, at = [], path.rpartition(b"/")[0]
+        while at not in self._known:
+            steps.append(at)
+            at = at.rpartition(b"/")[0]
+        found = self._known[at]
+        for one in reversed(steps):
+            found = self._known[one] = found or self._is_link(one)
+        return found
+
+
 def copy(index: Path, to: Path) -> None:
     """Copy an index with its time."""
     try:
@@ -55,6 +77,15 @@ def copy(index: Path, to: Path) -> None:
     if content is not None:
         files.write(to, content)
         os.utime(to, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+@contextmanager
+def of_the_same_time(index: Path) -> Iterator[None]:
+    """Keep the time of an index that is written in another form meanwhile, if there is one."""
+    facts = index.stat() if index.exists() else None
+    yield
+    if facts is not None:
+        os.utime(index, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
 
 def settle(index: Path, top: Path) -> None:
@@ -96,47 +127,54 @@ def look(
     Not seen is who writes to a file twice within one tick of the clock, while a git that works for longer reads it in
     between; and who goes on writing to memory that a file is mapped to, which moves no time.
     """
-    if len(content) > LARGEST_READ or _sum(content[:-HASH]) != content[-HASH:]:
+    if len(content) > LARGEST_READ or content[-HASH:] not in (_sum(content[:-HASH]), NO_HASH):
         return None
-    made, found = bytearray(content), []
     try:
         at_top = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return None
     try:
-        for at in _not_as_noted(content, written, at_top, until, is_whole=is_whole):
-            found.append(_noted(content, at))
-            made[at : at + len(EPOCH)] = EPOCH
+        found, end = _not_as_noted(content, written, at_top, until, is_whole=is_whole)
     except (struct.error, ValueError):
         return None
     finally:
         os.close(at_top)
-    made[-HASH:] = _sum(made[:-HASH])
-    return bytes(made), found
+    made = bytearray(content[:end])  # git believes what comes after, such as which trees it had made of these files
+    for at in found:
+        made[at : at + len(EPOCH)] = EPOCH
+    return bytes(made + _sum(made)), [_noted(content, at) for at in found]
 
 
 def _sum(content: bytes | bytearray) -> bytes:
     return sha1(content, usedforsecurity=False).digest()
 
 
-def _not_as_noted(content: bytes, written: int, top: int, until: int | None, *, is_whole: bool) -> Iterator[int]:
-    """Where the entries are of what is not as noted, and of every repository. Of the others there may be hundreds of
-    thousands, so nothing is made of them.
+def _not_as_noted(
+    content: bytes, written: int, top: int, until: int | None, *, is_whole: bool
+) -> tuple[list[int], int]:
+    """Where the entries are of what is not as noted, and of every repository; and where they end. Of the others there
+    may be hundreds of thousands, so nothing is made of them.
     """
     mark, version, count = HEADER.unpack_from(content)
     if mark != b"DIRC" or version not in (2, 3):
         raise ValueError(version)
     second, sure, at = written // SECOND, written - TICK, HEADER.size
+    links = Links(partial(_is_link, top=top))
+    found = []
     for _ in range(count):
         changed, changed_ns, wrote, wrote_ns, inode, mode, size, _blob, flags = ENTRY.unpack_from(content, at)
         start = at + ENTRY.size + (MORE.size if flags & EXTENDED else 0)
-        end = content.index(b"\0", start) if flags & LONG_PATH == LONG_PATH else start + (flags & LONG_PATH)
+        end = content.index(b"\0", start)
+        if end - start != flags & LONG_PATH != LONG_PATH:
+            raise ValueError(at)
         in_doubt = changed >= second or wrote >= second
         if in_doubt or is_whole:
             last, last_written = changed * SECOND + changed_ns, wrote * SECOND + wrote_ns
-            facts = _facts(content[start:end], top)
+            path = content[start:end]
+            facts = _facts(path, top)
             if (
                 facts is None
+                or links.lead_to(path)
                 or facts.st_ctime_ns != last
                 or facts.st_mtime_ns != last_written
                 or facts.st_size & WIDTH != size
@@ -145,13 +183,26 @@ def _not_as_noted(content: bytes, written: int, top: int, until: int | None, *, 
                 or (until is not None and last >= until)
                 or (in_doubt and (last >= sure or last_written >= sure or not changed_ns))  # some know no fractions
             ):
-                yield at
+                found.append(at)
         at += (end - at + 8) & ~7
+    _must_be_known(content, at)
+    return found, at
+
+
+def _must_be_known(content: bytes, at: int) -> None:
+    """What comes after the entries may be left out, unless it says that they are not all."""
     while at < len(content) - HASH:
         name, size = EXTENSION.unpack_from(content, at)
-        if name[:1].islower():  # such as `link`: who does not know it cannot read the rest
+        if name[:1].islower():  # such as `link`
             raise ValueError(name)
         at += EXTENSION.size + size
+    if at != len(content) - HASH:
+        raise ValueError(at)
+
+
+def _is_link(path: bytes, top: int) -> bool:
+    facts = _facts(path, top)
+    return facts is not None and stat.S_ISLNK(facts.st_mode)
 
 
 def _facts(path: bytes, top: int) -> os.stat_result | None:

@@ -24,6 +24,7 @@ GRACE = 2.0
 PATIENCE = 3.0  # seconds after which it is asked why a program would never end
 TICK = 0.1
 PASSWORD = re.compile(r"//[^/@\s]+@")  # in an address
+OPENS_PIPE = "wait_for_partner"
 FOR_EVER = float("inf")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MOST_MEMORY = 2 * 1024**3  # bytes, for a program that reads what strangers wrote
@@ -145,7 +146,7 @@ def run(
             _heed()
             in_time = pump.until(began + min(timeout, PATIENCE))
             if not in_time and not pump.is_greedy:
-                reason = doubt() if doubt else ""
+                reason = (doubt() if doubt else "") or (_waits(argv[0], process.pid) if wary else "")
                 in_time = not reason and pump.until(began + timeout)
             if pump.is_greedy:
                 reason = f"{argv[0]} needs more than {MOST_MEMORY // 1024**2} MB of memory for it"
@@ -161,10 +162,18 @@ def run(
 def is_greedy(process: subprocess.Popen[bytes]) -> bool:
     """Whether a program takes more memory than one should that reads what strangers wrote; False where nobody knows."""
     try:
-        pages = int(Path(f"/proc/{process.pid}/statm").read_bytes().split()[1])
-    except (OSError, IndexError, ValueError):
+        _, resident, mapped, *_ = map(int, Path(f"/proc/{process.pid}/statm").read_bytes().split())
+    except (OSError, ValueError):
         return False
-    return pages * PAGE > MOST_MEMORY
+    return (resident - mapped) * PAGE > MOST_MEMORY  # without the files that it reads
+
+
+def _waits(name: str, pid: int) -> str:
+    """Why a program would never end that opened a pipe with nobody at its other end, as far as the kernel says."""
+    with suppress(OSError):
+        if Path(f"/proc/{pid}/wchan").read_text() == OPENS_PIPE:
+            return f"{name} waits for a pipe that stands where a file should be"
+    return ""
 
 
 def end_wary() -> None:

@@ -24,10 +24,11 @@ PARTS = (  # each needs only those before it
 )  # fmt: skip
 START = f"""
 import sys
-for name, code in "PARTS":
-    module = sys.modules[name] = type(sys)(name)
-    exec(code, module.__dict__)
-sys.modules["{PACKAGE}.main"].main()
+if __name__ == "__main__":
+    for name, code in "PARTS":
+        module = sys.modules[name] = type(sys)(name)
+        exec(code, module.__dict__)
+    sys.modules["{PACKAGE}.main"].main()
 """
 HASHED = 1  # how Python calls bytecode that is known by what its source says, not by its time
 
@@ -59,7 +60,9 @@ def _join(sources: dict[str, bytes]) -> CodeType:
 def _is_whole(target: Path, marks: bytes) -> bool:
     try:
         content = target.read_bytes()
+        if not content.startswith(marks):
+            return False
         marshal.loads(content[len(marks) :])  # noqa: S302 - a full disk may have cut it short
     except (OSError, EOFError, ValueError, TypeError):
         return False
-    return content.startswith(marks)
+    return True

@@ -26,7 +26,7 @@ def refs_before(attempt: Attempt) -> dict[str, str] | None:
 def refs_moved(house: House, attempt: Attempt, before: Mapping[str, str] | None) -> list[Moved] | None:
     """What was moved since, and not by an agent of fleet's on a branch of its own; None when nobody can tell."""
     common = _common(attempt) if before is not None else None
-    after = _read(common) if common is not None else None
+    after = _read(common) if common is not None and refs.are_files(common) else None
     if before is None or after is None:
         return None
     if after == before:

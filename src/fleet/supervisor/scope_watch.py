@@ -21,7 +21,7 @@ from fleet.evidence.checks import own_files
 from fleet.evidence.receipt import load_snapshot
 from fleet.evidence.touched import touched
 from fleet.host import git, machine
-from fleet.supervisor.aside import aside, called_off, looking
+from fleet.supervisor.aside import aside, at_leisure, called_off
 from fleet.supervisor.flagged import Flagged, flag, flagged
 from fleet.supervisor.house import House
 from fleet.supervisor.notes import note
@@ -126,7 +126,7 @@ class ScopeWatch:
         clock = asyncio.get_running_loop().time
         while self._watched:
             ready = [one for one in self._watched.values() if self._is_due(one, clock())]
-            spent = await looking(partial(self._look, ready, clock())) if ready else 0.0
+            spent = await at_leisure(partial(self._look, ready, clock())) if ready else 0.0
             now = clock()
             for one in ready:
                 one.due = now + one.pause

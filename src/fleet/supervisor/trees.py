@@ -44,7 +44,7 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
     ground = places.ground(place, first.stores if first else ())
     if ground is None:
         return attempt
-    since = first.base_taken if first else None
+    since, now = first.base_taken if first else None, repository.now()
     try:
         places.must_be_understood(ground.main)
         with look_into(ground.repository, ground.main / "objects") as trees:
@@ -59,7 +59,7 @@ def found_by(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
         head = git.head(ground.repository).commit or first.began_at
         stand = Stand(head, first.base_tree or "", committed=None)
     base = first.base_tree if first else _still(attempt, earlier, stand) or stand.tree
-    return _began(attempt, ground, stand.head, stand.tree, base=base, taken=since)
+    return _began(attempt, ground, stand.head, stand.tree, base=base, taken=since or now)
 
 
 def found_as_made(attempt: Attempt) -> Attempt:

@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from fleet.core import FleetError
+from fleet.core.errors import is_passing
 from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 from fleet.host import armour, files, git, index, objects
 from fleet.host.attributes import ASKED, RAW, YES, Mark, Way, read_attributes, read_marks
-from fleet.host.git import EMPTY_TREE, PREFIX, Repository
+from fleet.host.git import EMPTY_TREE, Repository
 from fleet.host.index import Noted
 from fleet.host.objects import Item, Said, mode_of
 from fleet.host.repository.tell import SECONDS, held, refused
@@ -67,8 +67,7 @@ def workshop(found: Repository, *borrowed: Path, write_to: Path | None = None) -
 
     What is made there goes with it, unless it is written to the objects of another repository.
     """
-    with TemporaryDirectory(prefix=PREFIX) as made:
-        at = Path(made)
+    with git.room_for_a_mirror() as at:
         armour.borrow(at, found.common / "objects", *borrowed)
         files.write(at / "info/attributes", RAW.attributes)
         _copy(found, at)
@@ -78,7 +77,12 @@ def workshop(found: Repository, *borrowed: Path, write_to: Path | None = None) -
 
 def _copy(found: Repository, at: Path) -> None:
     """The index with what it needs."""
-    index.copy(found.own / "index", at / "index")
+    try:
+        index.copy(found.own / "index", at / "index")
+    except OSError as problem:
+        if is_passing(problem):
+            raise
+        raise FleetError(f"{clean(str(found.own / 'index'))}: {problem.strerror}", hint="git reset") from None
     with suppress(OSError):
         for one in found.own.iterdir():
             if one.name.startswith("sharedindex."):
@@ -91,6 +95,7 @@ class Workshop:
     def __init__(self, top: Path, at: Path, write_to: Path | None = None) -> None:
         self.top = top
         self._top = os.fsencode(top)
+        self._links = index.Links(lambda path: os.path.islink(self.place_of(path)))
         self.at = at
         self._env = armour.environment(at) | BY_NAME
         if write_to is not None:
@@ -138,6 +143,14 @@ class Workshop:
         """Where a path of the working tree is."""
         return os.path.join(self._top, path)
 
+    def _is_kept(self, path: bytes) -> bool:
+        """Whether git can have what stands there."""
+        try:
+            mode = os.lstat(self.place_of(path)).st_mode
+        except OSError:
+            return False
+        return (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) and not self._links.lead_to(path)
+
     def entries(self, *, ignored: bool = False) -> list[Entry]:
         """Every path that the index knows, and every other one; ignored ones only when they are asked for."""
         return _entries(self._listed(ignored).split(b"\0"), self._top)
@@ -146,12 +159,28 @@ class Workshop:
         """What may not be as the index has it, and every repository inside; ignored paths are left out. What was
         touched since some moment is part of it.
         """
-        noted = index.differing(self.at / "index", self.top, since)
+        noted = self._differing(since)
         if noted is None or sum(one.size for one in noted) > MUCH:
             return self._compared()
         tracked = [_entry(one) for one in noted if not one.is_left_out or os.path.lexists(self.place_of(one.path))]
         out = self.do("ls-files", "-z", "-o", "--exclude-standard", tree=True)
         return tracked + [Entry(path, changed=True) for path in out.split(b"\0") if path]
+
+    def _differing(self, since: float | None) -> list[Noted] | None:
+        """What differs from the index, which is written anew if it is in another form than the usual one; None for one
+        that is too large for us to read.
+        """
+        file = self.at / "index"
+        if file.exists() and file.stat().st_size > index.LARGEST_READ:
+            return None
+        noted = index.differing(file, self.top, since)
+        if noted is None:
+            with index.of_the_same_time(file):
+                self.do("update-index", "--index-version", "2", "--no-split-index", tree=True)
+            noted = index.differing(file, self.top, since)
+        if noted is None:
+            raise FleetError(f"the index of {clean(str(self.top))} makes no sense")
+        return noted
 
     def _compared(self) -> list[Entry]:
         """The same by git, which reads what may have changed before it says so."""
@@ -174,7 +203,7 @@ class Workshop:
         found = []
         for facts, path in zip(words[::2], words[1::2], strict=False):
             _, mode, _, blob, _ = facts.decode().split(" ")
-            if mode.startswith("1") and mode != "160000" and _is_kept(self.place_of(path)):
+            if mode.startswith("1") and mode != "160000" and self._is_kept(path):
                 found.append(Entry(path, mode, blob, changed=True, hidden=True))  # whatever its time is
         return found
 
@@ -185,16 +214,16 @@ class Workshop:
             return {path: {} for path in paths}
         small = "attributes.index"
         (self.at / small).unlink(missing_ok=True)
-        self.ask("update-index", "-z", "--index-info", stdin=b"".join(lists), index=small)
+        self._out(self.ask("update-index", "-z", "--index-info", stdin=b"".join(lists), index=small))
         with self._in_force(more):
             stdin = b"\0".join([*paths, b""])
             done = self.ask("check-attr", "-z", "--cached", "--stdin", *ASKED, stdin=stdin, index=small)
-        return read_attributes(done.out)
+        return read_attributes(self._out(done))
 
     def _lists(self, tree: str) -> list[bytes]:
         """The lists of attributes in a commit or a tree, as an index takes them in."""
         asked = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev", EMPTY_TREE, tree, "--", ":(glob)**/.gitattributes")
-        words = self.ask("diff-tree", *asked).out.split(b"\0")
+        words = self.do("diff-tree", *asked).split(b"\0")
         return [
             _line(facts.split()[1].decode(), facts.split()[3].decode(), path)
             for facts, path in zip(words[::2], words[1::2], strict=False)
@@ -272,7 +301,7 @@ class Workshop:
             if one.is_repository and os.path.isdir(at):
                 info += self._linked(one, Path(os.fsdecode(at)))
                 continue
-            is_kept = _is_kept(at)
+            is_kept = self._is_kept(one.path)
             if is_kept:
                 plain.setdefault(ways.get(one.path, RAW).attributes, set()).add(one.path)
             if one.is_tracked and (one.hidden or not is_kept):
@@ -293,15 +322,6 @@ class Workshop:
 def _line(mode: str, name: str, path: bytes) -> bytes:
     """For `update-index --index-info`."""
     return b"%s %s 0\t%s\0" % (mode.encode(), name.encode(), path)
-
-
-def _is_kept(path: bytes) -> bool:
-    """Whether git can have what stands there."""
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return False
-    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
 def _listed(path: str) -> str:
