@@ -57,7 +57,12 @@ class Links:
         self._known = {b"": False}
 
     def lead_to(self, path: bytes) -> bool:
-        steps, at = [], path.rpartition(b"/")[0]
+        at = path.rpartition(b"/")[0]
+        found = self._known.get(at)
+        return self._find(at) if found is None else found
+
+    def _find(self, at: bytes) -> bool:
+        steps = []
         while at not in self._known:
             steps.append(at)
             at = at.rpartition(b"/")[0]
