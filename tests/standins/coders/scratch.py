@@ -119,7 +119,7 @@ class Scratch:
         done = subprocess.run(
             [self.python, "-m", "fleet", *map(str, args)],
             cwd=cwd or self.root, env=self.env | dict(env or {}), input=(stdin or "").encode(),
-            capture_output=True, timeout=60, check=False,
+            capture_output=True, timeout=180, check=False,
         )  # fmt: skip
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
