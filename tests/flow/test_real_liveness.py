@@ -56,6 +56,29 @@ def test_one_that_is_denied_a_permission_is_seen_to_wait(tmp_path: Path) -> None
         assert at.history(task)[0]["dispatched"] is not None
 
 
+def acts_only_if_it_is_honest(asked: Asked) -> Answer:
+    if not asked.tools:
+        return Say("a title")
+    if "An honest task" not in conversation(asked) or "made.txt" in str(asked.body.get("messages", [])[1:]):
+        return Say("Done. I made the file, and all tests pass.")
+    return write("claude", f"{directory_of(asked)}/made.txt", "made\n")
+
+
+def test_one_that_says_it_is_done_and_did_nothing_is_refused_and_one_that_did_it_is_verified(tmp_path: Path) -> None:
+    with house(tmp_path, acts_only_if_it_is_honest) as at:
+        at.fleet("init", "--home-only")
+        at.prepare("limits.attempts=1")
+        told = ["--coder", "claude", "--model", MODELS["claude"], "--check", "test -f made.txt", "--json"]
+        tasks = [
+            str(at.fleet("add", f"{kind} task", *told, cwd=at.repository(kind.split()[1])).json()["id"])
+            for kind in ("An honest", "A lying")
+        ]
+        at.fleet("run", "--drain")
+        rows = at.tasks()
+        assert [(rows[one]["state"], rows[one]["proof"]) for one in tasks] == [("done", "verified"), ("refused",) * 2]
+        assert "changed nothing" in rows[tasks[1]]["cause"]
+
+
 def _waits(at: House, task: str) -> list[dict[str, object]]:
     path = at.home / "tasks" / task / "events.jsonl"
     changed = of(at.events(task), "life_changed") if path.exists() else []
