@@ -228,11 +228,11 @@ def test_broken_settings_keep_the_last_good_ones_and_new_ones_take_effect(scene:
         put(scene.home / "runtime.toml", bad)
         wait_for_complaint(scene, heard)
     os.unlink(scene.home / "runtime.toml")
-    until(lambda: any("gone" in row["text"] for row in scene.log("settings not taken")), 15, scene.said)
+    until(lambda: any("gone" in row["text"] for row in scene.log("settings not taken")), 60, scene.said)
     assert child.poll() is None
     assert len(scene.seen("start")) == 1
     put(scene.home / "runtime.toml", good.replace("max_concurrent = 1", "max_concurrent = 3"))
-    until(lambda: len(scene.seen("start")) == 3, 15, scene.said)
+    until(lambda: len(scene.seen("start")) == 3, 60, scene.said)
     child.send_signal(signal.SIGTERM)
     assert child.wait(20) == 0
     assert len(ids) == 4
@@ -246,4 +246,4 @@ def put(path: Path, text: str) -> None:
 
 
 def wait_for_complaint(scene: Scene, heard: int) -> None:
-    until(lambda: scene.ring() or len(scene.log("settings not taken")) > heard, 15, scene.said)
+    until(lambda: scene.ring() or len(scene.log("settings not taken")) > heard, 60, scene.said)

@@ -6,14 +6,16 @@ from typing import Protocol
 
 
 class Work(Protocol):
-    """The four steps of an attempt. A step that was cut off is done again, so each must bear being done twice.
+    """The four steps of an attempt. A step that was cut off is done again, so each must bear being done twice; one that
+    was done is not done again, but for `run`.
 
     A step that raises Unavailable is tried again until it does not.
     """
 
     async def prepare(self, attempt: str) -> None: ...
 
-    async def run(self, attempt: str) -> None: ...
+    async def run(self, attempt: str) -> None:
+        """Takes as long as the agent; after a restart it is asked again for an agent that may run, or have ended."""
 
     async def verify(self, attempt: str) -> None: ...
 
@@ -35,16 +37,10 @@ class Work(Protocol):
 
 class Engine(Protocol):
     async def start(self, attempt: str) -> None:
-        """Begin an attempt; one that was begun before is left as it is."""
+        """Begin an attempt, or go on with it where an earlier process left it; one that is carried is left as it is."""
 
-    async def unfinished(self) -> set[str]:
-        """The attempts that were begun and are not over, those of an earlier process included."""
-
-    async def gave_up(self) -> set[str]:
-        """The attempts that were begun and will never be carried on: by a fault of ours in an earlier version."""
-
-    async def rest(self) -> None:
-        """Cost little from now on, if the attempts of an earlier process have all been found."""
+    async def interrupted(self) -> set[str]:
+        """The attempts whose preparing or settling an earlier process began and did not finish; to be started again."""
 
     async def forget(self) -> None:
         """Drop what is remembered of attempts that were over a day ago; the ledger has what people ask for."""

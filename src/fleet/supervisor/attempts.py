@@ -49,6 +49,8 @@ class Attempts:
 
     async def prepare(self, name: str) -> None:
         self.settling.add(name)
+        if (await self._load(name)).started is not None:
+            return  # its agent was started: its place must be left alone
         try:
             await self._change(name, self._prepare)
         except Slow:

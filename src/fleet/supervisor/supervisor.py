@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from uuid import uuid4
@@ -30,7 +29,7 @@ AT_LEAST = {"local": 4, "beads": 20}  # ready tasks that are looked at, beside t
 LEAST_PAUSE = 0.05
 LET_GO = 2.0
 TIDY_EVERY = 3600.0
-FIRST_TIDY = 60.0
+FIRST_TIDY = 5.0  # while the engine is awake anyway
 WATCH_EVERY = 5.0
 
 Launch = Callable[[Attempts], Engine]
@@ -95,7 +94,6 @@ class Supervisor:
             self._woken.clear()
             looked = None if self._passed else await self._pass(engine)
             if self._is_done(looked):
-                await self._finish(engine)
                 return
             await _first_of(self._woken.wait(), looked.soonest if looked else LOOK_SECONDS)
         await self._let_go()
@@ -105,17 +103,13 @@ class Supervisor:
     async def _take_over(self, engine: Engine) -> None:
         """Go on with every attempt that was begun, and free every task whose claim came to nothing."""
         unsettled = {attempt.id: attempt for attempt in await aside(self._house.ledger.unsettled)}
-        unfinished = await engine.unfinished()
-        found = [await aside(self._house.ledger.get, name) for name in unfinished - unsettled.keys()]
-        given_up = await engine.gave_up() & unsettled.keys()
+        interrupted = await engine.interrupted()
+        found = [await aside(self._house.ledger.get, name) for name in interrupted - unsettled.keys()]
         await aside(clear, self._house, unsettled.keys())
         for attempt in [*unsettled.values(), *found]:
-            if attempt.id not in self._carried:  # else it came to its end while we asked
+            if attempt.id not in self._carried:  # else this is not the first time of asking
                 self._running[attempt.id] = attempt
                 self._house.log.say("took over", task=attempt.task, attempt=attempt.id)
-        self._carried |= unfinished
-        for name in given_up:
-            await self._bury(name)
         await self._reconcile(engine)
 
     async def _reconcile(self, engine: Engine) -> None:
@@ -134,13 +128,6 @@ class Supervisor:
         await engine.start(name)
         self._carried.add(name)
 
-    async def _bury(self, name: str) -> None:
-        """Settle an attempt that the engine has given up, so that its task is not held for ever."""
-        await self._attempts.broke(name, "the engine has given it up")
-        await self._attempts.settle(name)
-        self._carried.add(name)
-        self._attempts.over(name)
-
     async def _free_claims(self) -> None:
         busy = {attempt.task for attempt in self._running.values()}
         for task in await aside(self._house.tracker.unfinished):
@@ -154,7 +141,6 @@ class Supervisor:
         """Start what may start. A tracker that fails is reported and asked again later; it ends nothing."""
         self._refresh()
         try:
-            await engine.rest()
             await self._tidy(engine)
             await self._watch()
             if self._failing:
@@ -319,14 +305,6 @@ class Supervisor:
         if self._running or self._mode is Mode.FOREVER or self._failing:
             return False
         return self._passed or (looked is not None and looked.waiting == 0)
-
-    async def _finish(self, engine: Engine) -> None:
-        """Let the engine write down that all is over, so that the next supervisor finds nothing to go on with."""
-        with suppress(FleetError):
-            for _ in range(20):
-                if not await engine.unfinished():
-                    return
-                await asyncio.sleep(0.05)
 
     async def _let_go(self) -> None:
         """Let short steps come to their end; agents live on, and the next supervisor adopts them."""

@@ -1,8 +1,9 @@
 """Not an agent but a supervisor with nothing to supervise: carries attempts through steps that only leave a witness.
 
 carries.py DATABASE WITNESS MISDEEDS ATTEMPT…, where the misdeeds are JSON: {"run": "hangs"} for a step that never ends,
-{"settle": ["unavailable", 2]} for one that fails so often. It ends when every attempt is over, those of an earlier
-process too, and when the engine's threads that look for work have ended.
+{"settle": ["unavailable", 2]} for one that fails so often. It ends when every attempt is over, those that an earlier
+process left in the middle of something short too. {"then": "t2.1"}: an attempt to be begun once the engine's threads
+that look for work have ended.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import logging
 import os
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fleet.core import Unavailable
 from fleet.engine.base import Work
 from fleet.engine.durable import Durable
 
-POLLERS = ("queue_thread", "scheduler_loop")
+DBOS_THREADS = ("queue_thread", "scheduler_loop", "queue-worker", "dbos-background-jobs", "notification_listener")
 
 
 class Steps:
@@ -65,6 +67,11 @@ class Steps:
                 self._misdeeds[name] = [kind, left - 1]
                 raise Unavailable("not now") if kind == "unavailable" else RuntimeError("a bug")
 
+    async def until_over(self, attempts: set[str]) -> None:
+        while not attempts <= self.over_now:
+            self.changed.clear()
+            await self.changed.wait()
+
     def note(self, *words: str) -> None:
         with self._witness.open("a") as file:
             file.write(" ".join(word for word in words if word) + "\n")
@@ -74,25 +81,28 @@ _promise: type[Work] = Steps
 
 
 async def main(database: str, witness: str, misdeeds: str, *attempts: str) -> None:
-    steps = Steps(Path(witness), json.loads(misdeeds))
-    engine = Durable(Path(database), steps, logging.StreamHandler(sys.stderr))
-    pollers = [thread for thread in threading.enumerate() if any(one in thread.name for one in POLLERS)]
-    found = await engine.unfinished()
+    steps, then = Steps(Path(witness), json.loads(misdeeds)), json.loads(misdeeds).get("then")
+    engine = Durable(Path(database), steps, logging.StreamHandler(sys.stderr), rest_after_s=0.2)
+    found = await engine.interrupted()
     print(json.dumps(sorted(found)), flush=True)
-    for attempt in attempts:
+    resting = asyncio.create_task(note_rest(steps))
+    for attempt in [*attempts, *sorted(found)]:
         await engine.start(attempt)
-    while not found <= steps.over_now or await engine.unfinished():
-        await engine.rest()
-        steps.changed.clear()
-        try:
-            await asyncio.wait_for(steps.changed.wait(), 0.05)
-        except TimeoutError:
-            continue
-    await engine.rest()
-    for thread in pollers:
-        thread.join()
-        steps.note("rests", thread.name)
+    await steps.until_over({*attempts, *found})
+    if then:
+        await resting
+        await engine.start(then)
+        await steps.until_over({then})
     os._exit(0)
+
+
+async def note_rest(steps: Steps) -> None:
+    """Write down the moment from which none of the engine's threads is there."""
+    pool = ThreadPoolExecutor(1)
+    for thread in threading.enumerate():
+        if any(name in thread.name for name in DBOS_THREADS):
+            await asyncio.get_running_loop().run_in_executor(pool, thread.join)
+    steps.note("rests")
 
 
 asyncio.run(main(*sys.argv[1:]))
