@@ -284,6 +284,36 @@ def test_one_that_draws_its_own_cursor_too(desk: Desk) -> None:
     assert desk.took() == ["hello there"]
 
 
+READS_LINES = """
+printf '%s' "$1"
+while IFS= read -r line; do printf '%s\\0' "$line" >> took; done
+"""
+
+
+@pytest.mark.parametrize("shown", ["ready\n> ", ""])
+def test_a_program_that_reads_lines_is_given_its_prompt_when_it_waits_for_one(desk: Desk, shown: str) -> None:
+    desk.open("bash", "-c", READS_LINES, "reader", shown)
+    for text in ("go", "the second one, which is longer"):
+        assert desk.give(text, tells=False).taken, text
+    until(lambda: len(desk.took()) >= 2)
+    assert desk.took() == ["go", "the second one, which is longer"]
+
+
+def test_a_program_that_reads_lines_and_is_at_work_is_given_nothing(desk: Desk) -> None:
+    desk.open("bash", "-c", "echo busy; sleep 600; read -r line")
+    until(lambda: desk.server.picture(ATTEMPT) == "busy")
+    given = desk.give("go", tells=False, ready_within=1.0)
+    assert given == Delivery(False, "the agent did not show an input prompt within 1 s", "busy")
+
+
+@pytest.mark.parametrize(("text", "why"), [("one\ntwo", "one line at a time"), ("x" * 5000, "up to 4095 bytes")])
+def test_what_a_program_that_reads_lines_would_take_in_pieces_is_refused(desk: Desk, text: str, why: str) -> None:
+    desk.open("bash", "-c", READS_LINES, "reader", "")
+    given = desk.give(text, tells=False)
+    assert (given.taken, why in given.cause) == (False, True)
+    assert desk.took() == []
+
+
 @pytest.mark.parametrize("text", ["a\x1b[201~\rrm", "bell\x07", "\x9b201~", " \n "])
 def test_what_could_end_a_paste_is_refused_and_nothing_is_typed(desk: Desk, text: str) -> None:
     desk.talk()

@@ -15,6 +15,7 @@ from fleet.core.frozen import dataclass
 from fleet.core.talk import LONGEST_PROMPT, Delivery, Felt, Mood, Signal, SignalKind, bare, feel, took
 from fleet.core.text import clean
 from fleet.host import locks
+from fleet.host.vitals import vitals
 from fleet.sessions.server import Screen, Server
 
 FORBIDDEN = frozenset({Mood.ASKING, Mood.STARTING})
@@ -31,6 +32,7 @@ QUEUED = 4.0  # one at work that has not said by then that it took a prompt will
 ENTERS, ENTER_PAUSE = 5, 1.0
 TAIL = 20
 LEAST_PROOF = 4  # characters
+MAX_LINE_BYTES = 4095  # of a terminal that reads lines: the kernel drops what is more
 MEANS_MORE = re.compile(r"(?:\\|(?:^|\s)[@/$#]\S*)\Z")
 
 Hear = Callable[[], Sequence[Signal]]
@@ -44,9 +46,15 @@ class Terminal:
     pane: str
     hear: Hear
     tells: bool
+    keeper: int | None = None
 
     def screen(self) -> Screen | None:
         return self.server.screen(self.pane)
+
+    def waits_for_line(self) -> bool:
+        """Whether one of its processes sits in a read of the terminal, as a shell's `read` or a REPL does."""
+        found = vitals([self.keeper]).get(self.keeper) if self.keeper is not None else None
+        return found is not None and found.reader is not None
 
     def felt(self) -> Felt:
         return feel(self.hear(), tells=self.tells)
@@ -75,10 +83,10 @@ def deliver(
     if lock is None:
         return Delivery(False, "another prompt is being given to it")
     try:
-        pane = server.pane(attempt)
-        if pane is None:
+        session = server.find(attempt)
+        if session is None or session.pane is None:
             return Delivery(False, "it has no terminal")
-        terminal = Terminal(server, pane, hear, tells)
+        terminal = Terminal(server, session.pane, hear, tells, session.pid)
         return _unready(terminal, ready_within) or _give(terminal, plain(text), taken_within)
     finally:
         locks.release(lock)
@@ -94,6 +102,18 @@ def unfit(text: str) -> str | None:
     for number, character in enumerate(plain(text)):
         if character not in "\n\t" and unicodedata.category(character) in {"Cc", "Cs"}:
             return f"the prompt has a control character, U+{ord(character):04X}, as its character {number + 1}"
+    return None
+
+
+def unfit_for_line(text: str) -> str | None:
+    """Why a text cannot be given to a program that reads lines: each would be an input of its own, or be cut short."""
+    lines = text.rstrip("\n").count("\n") + 1
+    if lines > 1:
+        return f"it reads one line at a time, and the prompt has {lines}: put it in a file, and name that"
+    if len(text.encode()) > MAX_LINE_BYTES:
+        return (
+            f"it reads lines of up to {MAX_LINE_BYTES} bytes, and the prompt is longer: put it in a file, and name that"
+        )
     return None
 
 
@@ -145,14 +165,16 @@ def _unready_by_screen(terminal: Terminal, within: float) -> Delivery | None:
             return terminal.not_taken("it has ended")
         if screen != last:
             last, since = screen, passed
-        elif screen.raw and screen.picture and passed - since >= STEADY:
+        elif passed - since >= STEADY and ((screen.raw and screen.picture) or terminal.waits_for_line()):
             return None
-    return terminal.not_taken(f"nothing read its terminal, or its screen never came to rest, in {within:.0f} s")
+    return terminal.not_taken(f"the agent did not show an input prompt within {within:.0f} s")
 
 
 def _give(terminal: Terminal, text: str, within: float) -> Delivery:
     signals = terminal.hear()
     before = _calm(terminal)
+    if before is not None and not before.raw and (problem := unfit_for_line(text)):
+        return terminal.not_taken(problem)
     if before is None or before.dead or not terminal.server.paste(terminal.pane, text):
         return terminal.not_taken("it has ended")
     pasted = _shown(terminal, text, before)
@@ -169,7 +191,7 @@ def _calm(terminal: Terminal) -> Screen | None:
         if screen is None or screen.dead:
             return screen
         moved = last is None or typed(screen) != typed(last) or screen.row != last.row
-        if moved or not screen.raw or not screen.picture:
+        if moved or not ((screen.raw and screen.picture) or terminal.waits_for_line()):
             since = passed
         last = screen
         if passed - since >= CALM:
@@ -220,7 +242,8 @@ def _submit(terminal: Terminal, paste: _Paste, within: float) -> Delivery:
         screen = terminal.screen()
         if screen is None or screen.dead:
             return terminal.not_taken("it ended before it took the prompt")
-        left = enters > 0 and has_left(paste.text, paste.before, paste.screen, screen)
+        by_line = not paste.before.raw  # Enter hands over the line, whatever stands there afterwards
+        left = enters > 0 and (by_line or has_left(paste.text, paste.before, paste.screen, screen))
         if left and not terminal.tells:
             return Delivery(True, "the prompt left its input line")
         if left and paste.at_work and passed - pressed >= QUEUED:
