@@ -105,6 +105,7 @@ def test_a_broken_fleet_yaml_is_one_fault_and_a_named_one_must_be_there(setup: S
     ((finding, remedy),) = setup.faults().items()
     assert finding.startswith("fleet.yaml:1:1: ")
     assert remedy == "fleet validate --config fleet.yaml"
+    assert f"models:\n  wrong   fleet.yaml   {finding}\n" in setup.doctor().out
     assert setup.doctor("--config", "nowhere.yaml").code == 3
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata, util
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.version import InvalidVersion
 
 from fleet import DISTRIBUTION
@@ -93,7 +93,7 @@ def explain_failure(problem: Exception) -> str:
     said = f"{type(problem).__name__}: {problem}"[:MAX_TEXT]
     try:
         found = check_dependencies()
-    except (OSError, InvalidRequirement):
+    except Exception:  # what failed first is what counts
         return said
     if found is None or not found.faults:
         return said

@@ -178,7 +178,7 @@ def supervisor(facts: Facts) -> Iterator[Check]:
     if not locks.held(lock):
         yield _ended(facts.home) if who is not None else _nobody()
         return
-    holders = locks.holders(lock)
+    holders = locks.holders(lock) or ([who] if who else [])  # where /proc does not tell, its record does
     running = next((pid for pid in holders if pid == who or _supervises(pid)), None)
     if running is not None and process.is_stopped(running):
         finding = f"process {running} was stopped by a signal, and does nothing"
@@ -221,7 +221,7 @@ def _ended(home: Path) -> Check:
         finding = f"the last one failed at {when}: {last.get('text')}"
     else:
         finding = f"the last one, process {last.get('pid')}, was killed or crashed; it had started at {when}"
-        finding += _last_words(home)
+        finding += _last_words(home, since=float(str(last["at"])))
     return Check("supervisor", Health.WRONG, finding, "fleet run  # its agents live on, and it goes on with them")
 
 
@@ -238,9 +238,12 @@ def _last_record(home: Path) -> dict[str, object] | None:
     return None
 
 
-def _last_words(home: Path) -> str:
+def _last_words(home: Path, since: float) -> str:
     """What a supervisor in the background printed last: of a crash, the error."""
-    said = (files.read_end(home / "logging" / "supervisor.out", LOG_BYTES) or b"").decode(errors="replace").split("\n")
+    path = home / "logging" / "supervisor.out"
+    if not path.is_file() or path.stat().st_mtime < since:
+        return ""
+    said = (files.read_end(path, LOG_BYTES) or b"").decode(errors="replace").split("\n")
     return next((f"; it said: {clean(line, MAX_WORDS)}" for line in reversed(said) if line.strip()), "")
 
 
@@ -352,8 +355,10 @@ def _versions(there: Mapping[str, str], default: str) -> dict[str, Ran | None]:
 
 def _answered(name: str, at: str, said: Ran | None, *, is_default: bool) -> Check:
     which = f"{name} is {at}" + (", the default coder" if is_default else "")
-    if said is None or (said.timed_out and not is_default):
+    if said is None:
         return Check("coder", Health.OK, which)
+    if said.timed_out and not is_default:
+        return Check("coder", Health.OK, f"{which}; its version was not waited for")
     if said.timed_out or said.code != 0:
         why = "no answer" if said.timed_out else clean(said.said, MAX_WORDS) or f"exit {said.code}"
         health = Health.WRONG if is_default else Health.NOTE

@@ -17,8 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fleet import tracker
-from fleet.app.dependencies import explain_failure
-from fleet.app.home import RECORD, SETTINGS, WAKE, ensure_home, pointing_to_doctor
+from fleet.app.home import RECORD, SETTINGS, WAKE, ensure_home, home_fault, pointing_to_doctor
 from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
 from fleet.core import FleetError, NotFound, Unavailable
@@ -121,6 +120,8 @@ async def _run(house: House, mode: Mode, file: Path, leave: Callable[[int], None
     try:
         await supervisor.run()
     except Exception as problem:  # unwinding would end what it must not
+        from fleet.app.dependencies import explain_failure  # wanted only now
+
         cannot_go_on(explain_failure(problem))
     house.log.say("supervisor ended")
     leave(0)
@@ -212,15 +213,15 @@ def _ring(bell: int, supervisor: Supervisor) -> None:
     supervisor.wake()
 
 
-@pointing_to_doctor()
 def start_detached(coder: str | None) -> Running:
     """Start a supervisor that outlives this terminal, and wait until it has the home and its engine."""
-    home = ensure_home()
-    if locks.held(home / LOCK):
-        raise _taken(home)
-    argv = [sys.executable, "-m", "fleet", "run", "--quiet", *(["--coder", coder] if coder else [])]
-    log = files.private_dir(home / "logging") / "supervisor.out"
-    child = process.detach(argv, dict(os.environ), log)
+    with pointing_to_doctor():
+        home = ensure_home()
+        if locks.held(home / LOCK):
+            raise _taken(home)
+        argv = [sys.executable, "-m", "fleet", "run", "--quiet", *(["--coder", coder] if coder else [])]
+        log = files.private_dir(home / "logging") / "supervisor.out"
+        child = process.detach(argv, dict(os.environ), log)
     deadline = time.monotonic() + STARTS_WITHIN
     while time.monotonic() < deadline:
         if process.ended(child, 0.05) is not None:
@@ -230,7 +231,8 @@ def start_detached(coder: str | None) -> Running:
     said = log.read_text(errors="replace").strip()
     _, _, reason = f"\n{said}".rpartition("\nfleet: ")
     reason, _, hint = reason.strip().partition("\n  next: ")
-    raise FleetError(f"the supervisor did not start: {reason or 'it said nothing'}", hint=hint or f"cat {log}")
+    reason = reason or home_fault(home) or "it said nothing"  # on a full disk it cannot even do that
+    raise FleetError(f"the supervisor did not start: {reason}", hint=hint or "fleet doctor")
 
 
 def stop() -> Running:

@@ -154,12 +154,12 @@ def doctor(config: Path, out: Path | None, timeout: float, as_json: bool) -> Non
 
 def _show(found: list[Check]) -> None:
     for plane, checks in groupby(found, lambda check: check.plane):
-        first, *more = checks
-        if not more:
-            click.echo(f"{plane}: {clean(first.finding, 2000)}")
+        several = list(checks)
+        if len(several) == 1 and several[0].health == "note":
+            click.echo(f"{plane}: {clean(several[0].finding, 2000)}")
             continue
         click.echo(f"{plane}:")
-        for check in (first, *more):
+        for check in several:
             click.echo(f"  {paint(f'{check.health:8}', HEALTH)}{check.name:13}{clean(check.finding, 2000)}")
             if check.remedy:
                 click.echo(f"{'':23}mend: {clean(check.remedy, 2000)}")
