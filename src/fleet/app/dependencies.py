@@ -90,7 +90,7 @@ def _installed_version(name: str) -> str | None:
 
 def explain_failure(problem: Exception) -> str:
     """What failed, in its own words; and the packages outside their known ranges, which may be the cause."""
-    said = f"{type(problem).__name__}: {problem}"[:MAX_TEXT]
+    said = f"{type(problem).__name__}: {' '.join(str(problem).split())}"[:MAX_TEXT]
     try:
         found = check_dependencies()
     except Exception:  # what failed first is what counts
