@@ -20,6 +20,8 @@ import pytest
 
 from fleet import coders
 from fleet.app.coders import Listed
+from fleet.app.doctor import Health
+from fleet.app.doctor_work import CHECKS
 from fleet.app.tasks import READABLE, Row, Shown
 from fleet.coders import agy, aider, claude, codex, conformance, gemini, opencode, qwen
 from fleet.config import runtime
@@ -92,6 +94,11 @@ def test_every_line_of_the_log_is_explained() -> None:
     said = {name for path in sources for pair in SAID.findall(path.read_text()) for name in pair if name}
     assert len(said) > 15
     assert said - first_cells(SUPERVISOR) == set()
+
+
+def test_every_check_of_doctor_is_explained() -> None:
+    named = first_cells((GUIDES / "doctor.md").read_text())
+    assert {*CHECKS, *Health} - named == set()
 
 
 def test_every_coder_has_its_section_and_its_flags() -> None:

@@ -9,13 +9,13 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from standins.disk import fill_up, small_disk
 from standins.witness.scene import Scene, locked, scale, until
 
 LOCKED_FOR = scale(7, 60)
@@ -129,16 +129,6 @@ def finish(scene: Scene, ids: list[str], size: int, stopped: int | None) -> None
     assert {states[task] for task in ids} == {"done"}, (size, stopped, states, scene.said())
 
 
-@contextmanager
-def small_disk(path: Path, size: str) -> Iterator[None]:
-    path.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", path], check=True)
-
-
 @pytest.mark.mount
 def test_a_full_disk_loses_nothing(scene: Scene) -> None:
     scene.works("short", steps=3, pause=0.2)
@@ -168,15 +158,6 @@ def test_a_full_disk_loses_nothing(scene: Scene) -> None:
 def all_done(scene: Scene, ids: list[str]) -> bool:
     states = scene.states()
     return all(states[task] == "done" for task in ids)
-
-
-def fill_up(path: Path) -> Path:
-    with path.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"\0" * 4096)
-        except OSError:
-            return path
 
 
 # ---- the clock

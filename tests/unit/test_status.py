@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.app import doctor
+from fleet.app import doctor_models
 from fleet.app.models import judge
 from fleet.config import read
 from fleet.core.fleet import Fleet
@@ -52,8 +52,8 @@ def test_a_route_is_served_only_when_everything_on_it_is_there(
 
 
 def findings(fleet: Fleet, survey: Survey, check: str) -> list[str]:
-    facts = doctor.Facts(fleet, Path("/nonexistent"), {"box": survey}, {"m": 4096})
-    return [found.finding for found in getattr(doctor, check)(facts)]
+    facts = doctor_models.Facts(fleet, Path("/nonexistent"), {"box": survey}, {"m": 4096})
+    return [found.finding for found in getattr(doctor_models, check)(facts)]
 
 
 def test_an_ollama_on_a_public_address_is_wrong_and_one_that_is_off_is_not() -> None:

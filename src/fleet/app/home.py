@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fleet.core import FleetError
+from fleet.core import FleetError, Unavailable
+from fleet.core.errors import of_system
 from fleet.host import files
 
 SETTINGS = "runtime.toml"
 FOLDERS = ("tasks", "logging")
 WAKE = "wake"
+RECORD = "supervisor.json"
+DOCTOR = "fleet doctor"
 
 
 def ensure_home() -> Path:
@@ -23,6 +27,30 @@ def ensure_home() -> Path:
         _ensure_dir(home / name)
     _ensure_settings(home / SETTINGS)
     return home
+
+
+def home_fault(home: Path) -> str | None:
+    """Why the home cannot be used, in one sentence; None when it can be, or can be made. Nothing is changed."""
+    try:
+        found = _inspect_dir(home)
+    except FleetError as problem:
+        return problem.message
+    except OSError as problem:
+        return of_system(problem).message
+    why = files.why_not_writable(home)
+    return why and f"{home} cannot be {'written' if found else 'made'}: {why}"
+
+
+@contextmanager
+def pointing_to_doctor() -> Iterator[None]:
+    """What keeps a supervisor from starting is said as `fleet doctor` says it, and the next command is that one."""
+    try:
+        yield
+    except (OSError, FleetError) as problem:
+        known = problem if isinstance(problem, FleetError) else of_system(problem)
+        if type(known) not in (FleetError, Unavailable) or (known.hint or "").startswith("fleet "):
+            raise  # it says already which command mends it
+        raise FleetError(home_fault(files.home().absolute()) or known.message, hint=DOCTOR) from problem
 
 
 def settings_path() -> Path:
@@ -43,16 +71,24 @@ def wake(home: Path) -> bool:
 
 def _ensure_dir(path: Path) -> None:
     """A directory of ours that only we can enter; a link to one is as good."""
-    facts = _facts(path)
+    facts = _inspect_dir(path)
     if facts is None:
         files.private_dir(path)
-        facts = os.stat(path)
+        facts = _inspect_dir(path)
+    if facts is not None and facts.st_mode & 0o777 != 0o700:
+        os.chmod(path, 0o700)
+
+
+def _inspect_dir(path: Path) -> os.stat_result | None:
+    """What is known of a directory of ours; None when nothing is there."""
+    facts = _facts(path)
+    if facts is None:
+        return None
     if not stat.S_ISDIR(facts.st_mode):
         raise FleetError(f"{path} is not a directory", hint="move it away, or set FLEET_HOME to another place")
     if facts.st_uid != os.geteuid():
         raise FleetError(f"{path} belongs to another user", hint="set FLEET_HOME to a directory of your own")
-    if facts.st_mode & 0o777 != 0o700:
-        os.chmod(path, 0o700)
+    return facts
 
 
 def _ensure_settings(path: Path) -> None:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fleet import tracker
-from fleet.app.home import SETTINGS, WAKE, ensure_home
+from fleet.app.home import RECORD, SETTINGS, WAKE, ensure_home, home_fault, pointing_to_doctor
 from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
 from fleet.core import FleetError, NotFound, Unavailable
@@ -32,9 +32,9 @@ from fleet.supervisor.house import House
 from fleet.supervisor.log import Log
 from fleet.supervisor.overheard import Handler
 from fleet.supervisor.rules import rules
-from fleet.supervisor.supervisor import Mode, Supervisor
+from fleet.supervisor.supervisor import Launch, Mode, Supervisor
 
-RECORD = "supervisor.json"
+LAUNCHED = "launched"  # in the record, once the engine is there
 STARTS_WITHIN = 30.0
 STOPS_WITHIN = 20.0
 LONGEST_LOG = 1024**3
@@ -80,16 +80,17 @@ def supervise(
     mode: Mode, coder: str | None, hear: Callable[[Record], None], farewell: Callable[[], None] = lambda: None
 ) -> None:
     """Supervise until told to stop, or until the mode is satisfied, and end the process; agents live on."""
-    home = ensure_home()
-    settings = Live(home / SETTINGS)
-    if coder is not None:
-        find_coder(coder, settings.runtime)
-    desk = tracker.open(home, settings.runtime.tracker)
-    with suppress(Unavailable):  # one that only does not answer is waited for; one that is not there is said now
-        desk.ready(1)
-    lock = _take(home)
-    actor = f"fleet-{sha256(str(home).encode()).hexdigest()[:6]}-{secrets.token_hex(4)}"
-    _introduce(home, actor)
+    with pointing_to_doctor():
+        home = ensure_home()
+        settings = Live(home / SETTINGS)
+        if coder is not None:
+            find_coder(coder, settings.runtime)
+        desk = tracker.open(home, settings.runtime.tracker)
+        with suppress(Unavailable):  # one that only does not answer is waited for; one that is not there is said now
+            desk.ready(1)
+        lock = _take(home)
+        actor = f"fleet-{sha256(str(home).encode()).hexdigest()[:6]}-{secrets.token_hex(4)}"
+        _introduce(home, actor)
     git.clear()
     log = Log(home, hear)
     house = House(home, desk, Ledger(home), settings, find_coder, log, actor, coder)
@@ -110,22 +111,25 @@ async def _run(house: House, mode: Mode, file: Path, leave: Callable[[int], None
         house.log.say("supervisor failed", level="error", text=problem[:2000])
         leave(1)
 
-    supervisor = Supervisor(house, launch, mode, cannot_go_on)
+    supervisor = Supervisor(house, _announced(launch, house.home), mode, cannot_go_on)
     loop = asyncio.get_running_loop()
     bell = _hang_bell(house.home)
     loop.add_reader(bell, _ring, bell, supervisor)
     for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(sign, _asked_to_stop, supervisor, leave)
+        loop.add_signal_handler(sign, _asked_to_stop, supervisor, house.log, leave)
     try:
         await supervisor.run()
     except Exception as problem:  # unwinding would end what it must not
-        cannot_go_on(f"{type(problem).__name__}: {problem}")
+        from fleet.app.dependencies import explain_failure  # wanted only now
+
+        cannot_go_on(explain_failure(problem))
     house.log.say("supervisor ended")
     leave(0)
 
 
-def _asked_to_stop(supervisor: Supervisor, leave: Callable[[int], None]) -> None:
+def _asked_to_stop(supervisor: Supervisor, log: Log, leave: Callable[[int], None]) -> None:
     if not supervisor.stop():
+        log.say("supervisor ended")
         leave(0)  # asked twice: at once
 
 
@@ -164,6 +168,28 @@ def _introduce(home: Path, actor: str) -> None:
     files.write(home / RECORD, json.dumps(record).encode(), files.PRIVATE)
 
 
+def _announced(launch: Launch, home: Path) -> Launch:
+    """The same, and then it stands in the record: the engine is there, and the supervisor works."""
+
+    def announced(work: Attempts) -> Engine:
+        engine = launch(work)
+        with suppress(OSError, ValueError):
+            record = json.loads(files.read(home / RECORD) or b"{}")
+            files.write(home / RECORD, json.dumps(record | {LAUNCHED: True}).encode(), files.PRIVATE)
+        return engine
+
+    return announced
+
+
+def _has_launched(home: Path, pid: int) -> bool:
+    """Whether this supervisor has started its engine; until then it may still fail."""
+    try:
+        found = json.loads(files.read(home / RECORD) or b"{}")
+        return bool(found["pid"] == pid and found[LAUNCHED])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
 def _hang_bell(home: Path) -> int:
     """The pipe that others write to when there is something to do. Open for both ends, it never reads as closed."""
     path = home / WAKE
@@ -188,21 +214,25 @@ def _ring(bell: int, supervisor: Supervisor) -> None:
 
 
 def start_detached(coder: str | None) -> Running:
-    """Start a supervisor that outlives this terminal, and wait until it has the home."""
-    home = ensure_home()
-    if locks.held(home / LOCK):
-        raise _taken(home)
-    argv = [sys.executable, "-m", "fleet", "run", "--quiet", *(["--coder", coder] if coder else [])]
-    log = files.private_dir(home / "logging") / "supervisor.out"
-    child = process.detach(argv, dict(os.environ), log)
+    """Start a supervisor that outlives this terminal, and wait until it has the home and its engine."""
+    with pointing_to_doctor():
+        home = ensure_home()
+        if locks.held(home / LOCK):
+            raise _taken(home)
+        argv = [sys.executable, "-m", "fleet", "run", "--quiet", *(["--coder", coder] if coder else [])]
+        log = files.private_dir(home / "logging") / "supervisor.out"
+        child = process.detach(argv, dict(os.environ), log)
     deadline = time.monotonic() + STARTS_WITHIN
     while time.monotonic() < deadline:
         if process.ended(child, 0.05) is not None:
             break
-        if (who := status(home)).pid == child.pid:
-            return who
-    said = log.read_text(errors="replace").strip().splitlines()
-    raise FleetError(f"the supervisor did not start: {said[-1] if said else 'it said nothing'}", hint=f"cat {log}")
+        if _has_launched(home, child.pid):
+            return status(home)
+    said = log.read_text(errors="replace").strip()
+    _, _, reason = f"\n{said}".rpartition("\nfleet: ")
+    reason, _, hint = reason.strip().partition("\n  next: ")
+    reason = reason or home_fault(home) or "it said nothing"  # on a full disk it cannot even do that
+    raise FleetError(f"the supervisor did not start: {reason}", hint=hint or "fleet doctor")
 
 
 def stop() -> Running:

@@ -157,6 +157,13 @@ def warmup(config: Path, model: str | None, agent: str | None, as_json: bool) ->
 @click.option("--interval", type=Seconds(0.2, 3600), default=2.0, show_default=True, help="With --watch.")
 def status(config: Path, out: Path | None, timeout: float, as_json: bool, watch: bool, interval: float) -> None:
     """Show nodes, what they hold in memory, and for every agent whether its alias is really served."""
+    from fleet.app.doctor import NO_MODELS, names_models
+
+    if not names_models(config):
+        nothing: dict[str, object] = {"project": None, "nodes": [], "gateway": None, "routes": []}
+        data(nothing) if as_json else click.echo(f"models: {NO_MODELS}")
+        talk("  next: fleet tasks, or fleet list for agents on branches")
+        return
     from fleet.app.models import status as ask
 
     fleet = open_fleet(config)

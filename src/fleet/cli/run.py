@@ -6,7 +6,7 @@ import json
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from enum import Enum
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fleet.app.run import Running
 
 QUIET = {"engine said"}
+FAILED = "supervisor failed"
 MOST_UNSAID = 10_000
 LAST_WORDS = 1.0
 
@@ -84,13 +85,21 @@ def _supervise(coder: str | None, once: bool, drain: bool, telling: _Telling) ->
     mode = Mode.ONCE if once else Mode.DRAIN if drain else Mode.FOREVER
     live = telling is _Telling.TABLE
     say = {_Telling.LINES: _print, _Telling.JSON: _print_json}.get(telling, _ignore)
+    failed: list[str] = []
     with ExitStack() as terminal:
+        terminal.callback(_say_why, failed)
         if live:
             terminal.callback(_part)
         refresh = terminal.enter_context(screen(live, "Ctrl-C leaves; the agents go on"))
         if live:
             terminal.enter_context(_drawing(refresh))
-        hear = terminal.enter_context(_Voice(say))
+        voice = terminal.enter_context(_Voice(say))
+
+        def hear(record: Mapping[str, object]) -> None:
+            if record["event"] == FAILED:
+                failed.append(str(record["text"]))
+            voice(record)
+
         supervise(mode, coder, hear, farewell=terminal.close)
 
 
@@ -118,6 +127,12 @@ class _Voice:
         with suppress(OSError, ValueError):
             while record := self._waiting.get():
                 self._say(record)
+
+
+def _say_why(failed: Sequence[str]) -> None:
+    """Why the supervisor could not go on, as every command says why it failed."""
+    for text in failed:
+        talk(f"fleet: {clean(text, 2000)}\n  next: fleet doctor")
 
 
 def _part() -> None:

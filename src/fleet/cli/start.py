@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -135,8 +136,12 @@ def _show_migrated(starter: Starter) -> None:
 @timeout_option
 @json_option
 def doctor(config: Path, out: Path | None, timeout: float, as_json: bool) -> None:
-    """Check everything, and say how to mend what is wrong. Exit 1 when something is."""
-    from fleet.app.doctor import doctor as examine
+    """Check everything, and say how to mend what is wrong. Exit 1 when something is.
+
+    The work plane is always checked: the installation, the home, the database, the supervisor, git, the agent CLIs.
+    The models plane is checked where fleet.yaml names models.
+    """
+    from fleet.app.doctor import examine
 
     found = examine(config, out or config.parent, timeout)
     if as_json:
@@ -148,9 +153,19 @@ def doctor(config: Path, out: Path | None, timeout: float, as_json: bool) -> Non
 
 
 def _show(found: list[Check]) -> None:
-    for check in found:
-        click.echo(f"{paint(f'{check.health:8}', HEALTH)}{check.name:10} {clean(check.finding, 2000)}")
-        if check.remedy:
-            click.echo(f"{'':18} mend: {clean(check.remedy, 2000)}")
-    wrong = sum(check.health == "wrong" for check in found)
-    click.echo(f"\n{wrong} wrong, {len(found)} checks" if wrong else f"\nall well ({len(found)} checks)")
+    for plane, checks in groupby(found, lambda check: check.plane):
+        several = list(checks)
+        if len(several) == 1 and several[0].health == "note":
+            click.echo(f"{plane}: {clean(several[0].finding, 2000)}")
+            continue
+        click.echo(f"{plane}:")
+        for check in several:
+            click.echo(f"  {paint(f'{check.health:8}', HEALTH)}{check.name:13}{clean(check.finding, 2000)}")
+            if check.remedy:
+                click.echo(f"{'':23}mend: {clean(check.remedy, 2000)}")
+    wrong = [check for check in found if check.health == "wrong"]
+    if not wrong:
+        click.echo(f"\nall well ({len(found)} checks)")
+        return
+    click.echo(f"\n{len(wrong)} {'fault' if len(wrong) == 1 else 'faults'} in {len(found)} checks")
+    click.echo(f"  now: {clean(wrong[0].remedy or wrong[0].finding, 2000)}\n  then: fleet doctor")

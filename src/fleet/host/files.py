@@ -15,6 +15,7 @@ from fleet.core import FleetError
 PRIVATE = 0o600
 SHARED = 0o644
 OWN = ".subagent-fleet"
+PROBE_BYTES = 64 * 1024  # what the smallest useful write takes
 
 
 def write(path: Path, content: bytes, mode: int = SHARED, *, drafts: Path | None = None) -> None:
@@ -202,6 +203,21 @@ def fresh_dir(path: Path) -> Path:
     """An empty directory only its owner can enter, whatever stood in its place."""
     put_aside(path)
     return private_dir(path)
+
+
+def why_not_writable(directory: Path) -> str | None:
+    """Why nothing can be written below a directory, or below the nearest one above it that exists; None when something
+    can. It is tried, with a file that has no name and is gone at once.
+    """
+    import tempfile  # most who use files have no need of it
+
+    at = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
+    try:
+        with tempfile.TemporaryFile(dir=at) as draft:
+            draft.write(bytes(PROBE_BYTES))
+    except OSError as problem:
+        return problem.strerror or str(problem)
+    return None
 
 
 def home() -> Path:

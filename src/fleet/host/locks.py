@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fleet.host.files import private_dir
@@ -65,6 +65,30 @@ def held(path: Path) -> bool:
         return not _flock(fd, fcntl.LOCK_SH)
     finally:
         os.close(fd)
+
+
+def holders(path: Path) -> list[int]:
+    """The living processes that hold the lock, as far as /proc shows; a child may hold what its parent has taken."""
+    wanted, found = os.path.realpath(path), []
+    for pid in filter(str.isdigit, _names("/proc")):
+        for fd in _names(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{fd}") == wanted and "lock:" in _text(f"/proc/{pid}/fdinfo/{fd}"):
+                    found.append(int(pid))
+                    break
+    return found
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _text(path: str) -> str:
+    with open(path, errors="replace") as file:
+        return file.read()
 
 
 def _flock(fd: int, kind: int) -> bool:

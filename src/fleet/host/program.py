@@ -17,7 +17,7 @@ from fleet.core import FleetError, ToolMissing
 from fleet.core.proof import Program
 from fleet.core.text import clean, sayable
 from fleet.host import database
-from fleet.host.run import run
+from fleet.host.run import Ran, run
 
 SECONDS = 20.0  # for a program to tell its version
 LONGEST = 64 * 1024  # bytes of what it says
@@ -116,15 +116,23 @@ def with_version(home: Path, known: Program) -> Program:
 
 
 def version(program: str, scratch: Path) -> str | None:
-    """What a program says of its version, asked in a place and a home of its own, with nothing of ours in its hands."""
+    """The version that a program tells."""
+    said = ask_version(program, scratch)
+    return None if said is None or said.code != 0 or said.timed_out else version_in(said)
+
+
+def ask_version(program: str, scratch: Path, timeout: float = SECONDS) -> Ran | None:
+    """A program, asked for its version in a place and a home of its own, with nothing of ours in its hands."""
     scratch.mkdir(exist_ok=True)
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(scratch), "TERM": "dumb", "NO_COLOR": "1"}
     try:
-        said = run([program, "--version"], cwd=scratch, env=env, timeout=SECONDS, limit=LONGEST)
+        return run([program, "--version"], cwd=scratch, env=env, timeout=timeout, limit=LONGEST)
     except ToolMissing:
         return None
-    if said.code != 0 or said.timed_out:
-        return None
+
+
+def version_in(said: Ran) -> str | None:
+    """The version in what a program answered."""
     text = (said.out.strip() or said.err.strip()).decode(errors="replace")
     found = VERSION.search(text)
     return found[0] if found else clean(text.partition("\n")[0], 40) or None

@@ -2,7 +2,7 @@
 
 from fleet.host.process import label, strays, sweep
 from fleet.keeper.base import Cause, Exit, Fence, Start
-from fleet.keeper.hold import Hold, abort, adopt, forget, hold, in_terminal, is_alive, rouse
+from fleet.keeper.hold import Hold, abort, adopt, fence_fault, forget, hold, in_terminal, is_alive, rouse
 
 __all__ = [
     "Cause",
@@ -12,6 +12,7 @@ __all__ = [
     "Start",
     "abort",
     "adopt",
+    "fence_fault",
     "forget",
     "hold",
     "in_terminal",

@@ -9,12 +9,16 @@ import stat
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from fleet.host import files, locks, process
 from fleet.keeper.base import Exit, Fence, Start
 from fleet.keeper.joined import PROGRAM, program
+
+if TYPE_CHECKING:
+    from fleet.keeper.program.spec import FenceSpec
 
 LOCK, EVENTS, CONTROL, SPEC, DRAFT, RECORD = "lock", "events", "control", "spec", ".exit.json", "exit.json"
 REAP = 0.5
@@ -236,6 +240,25 @@ def _spec(start: Start) -> bytes:
             "fence": _fence(start.fence) if start.fence else None,
         }
     )
+
+
+def fence_fault(hidden: Path) -> str | None:
+    """Why no fence can be made on this machine; None when one can. A child of ours tries, and is gone."""
+    from fleet.keeper.program.fence import Unfenced, enclose
+
+    heard, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            enclose(cast("FenceSpec", _fence(Fence(hidden=(hidden,), network=False))), b"/")
+        except (Unfenced, OSError) as problem:
+            os.write(told, str(problem).encode(errors="replace")[:1000] or b"unknown")
+        finally:
+            os._exit(0)
+    os.close(told)
+    os.waitpid(child, 0)
+    with open(heard, "rb") as said:
+        return said.read().decode(errors="replace") or None
 
 
 def _fence(fence: Fence) -> dict[str, object]:
