@@ -123,20 +123,20 @@ def test_neither_the_engine_nor_the_web_is_loaded(setup: Setup) -> None:
 
 
 def test_another_dbos_is_named_with_the_range_and_the_command(setup: Setup) -> None:
-    site = shadow(setup.home.root, "3.4.0")
+    site = shadow(setup.home.root, "3.5.0")
     ((finding, remedy),) = setup.faults(PYTHONPATH=str(site)).items()
-    assert finding == "dbos 3.4.0 is installed; known to work: >=3.3,<3.4"
-    assert remedy.endswith(" install 'dbos>=3.3,<3.4'")
+    assert finding == "dbos 3.5.0 is installed; known to work: >=3.4,<3.5"
+    assert remedy.endswith(" install 'dbos>=3.4,<3.5'")
     assert sys.executable in remedy
 
 
 @pytest.mark.parametrize("how", [["--drain"], ["--drain", "--json"], ["--detach"]])
 def test_an_engine_that_cannot_be_launched_says_which_package_may_be_the_cause(setup: Setup, how: list[str]) -> None:
-    env = setup.env | {"PYTHONPATH": str(shadow(setup.home.root, "3.4.0"))}
+    env = setup.env | {"PYTHONPATH": str(shadow(setup.home.root, "3.5.0"))}
     ran = setup.home.fleet("run", *how, env=env)
     assert ran.code == 1
-    assert "dbos 3.4.0 is installed; known to work: >=3.3,<3.4: " in ran.err
-    assert " install 'dbos>=3.3,<3.4' (what failed: RuntimeError: DBOS failed to launch: " in ran.err
+    assert "dbos 3.5.0 is installed; known to work: >=3.4,<3.5: " in ran.err
+    assert " install 'dbos>=3.4,<3.5' (what failed: RuntimeError: DBOS failed to launch: " in ran.err
     assert ran.err.endswith("\n  next: fleet doctor\n")
     sentence = ran.err.splitlines()[-2].removeprefix("fleet: ").removeprefix("the supervisor did not start: ")
     failed = next(finding for finding in setup.faults() if finding.startswith("the last one failed at "))
@@ -144,7 +144,7 @@ def test_an_engine_that_cannot_be_launched_says_which_package_may_be_the_cause(s
 
 
 def test_an_engine_of_a_known_version_that_fails_is_not_blamed_on_it(setup: Setup) -> None:
-    env = setup.env | {"PYTHONPATH": str(shadow(setup.home.root, "3.3.9"))}
+    env = setup.env | {"PYTHONPATH": str(shadow(setup.home.root, "3.4.9"))}
     ran = setup.home.fleet("run", "--drain", env=env)
     assert (ran.code, ran.err) == (1, f"fleet: RuntimeError: {LAUNCH}\n  next: fleet doctor\n")
 
