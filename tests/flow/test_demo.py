@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from conftest import Run
+from standins.broken_engine import shadow
 
 
 def test_the_work_plane_is_shown_and_nothing_is_kept(run: Run, clean_env: dict[str, str], tmp_path: Path) -> None:
@@ -26,6 +27,15 @@ def test_the_work_plane_is_shown_and_nothing_is_kept(run: Run, clean_env: dict[s
     assert list(scratch.iterdir()) == []
     assert [pid for pid in processes() if str(scratch) in traces(pid)] == []
     assert not Path(clean_env["FLEET_HOME"]).exists(), "the user's own home is not touched"
+
+
+def test_a_demonstration_whose_supervisor_cannot_start_says_why_and_refuses_nobody(run: Run, tmp_path: Path) -> None:
+    ran = run("demo", env={"PYTHONPATH": str(shadow(tmp_path, "3.5.0"))})
+    assert ran.code == 1
+    assert "not started        t1, t2, t3, t4, t5: no agent was started for them" in ran.out
+    assert "refused" not in ran.out
+    assert "the demonstration did not end as it should: dbos 3.5.0 is installed; known to work: " in ran.err
+    assert ran.err.endswith("\n  next: fleet doctor\n")
 
 
 def test_the_demonstration_as_data(run: Run) -> None:

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from standins.broken_engine import LAUNCH, shadow
 from standins.coders.scratch import Ran, Scratch, scratch, until
 
 HOLD = "import fcntl,sys; f=open(sys.argv[1],'w'); fcntl.flock(f,fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
-LAUNCH = "DBOS failed to launch: cannot start a transaction within a transaction"
 Found = dict[str, str]
 
 
@@ -60,17 +60,6 @@ def setup(tmp_path: Path) -> Iterator[Setup]:
         made.put("tmux", "echo tmux 3.3a")
         made.put("claude", "echo '2.1.0 (Claude Code)'")
         yield made
-
-
-def shadow(root: Path, version: str) -> Path:
-    """A directory of packages that comes before the installed ones, with another DBOS that cannot be launched."""
-    site = root / "site"
-    (site / "dbos").mkdir(parents=True)
-    lines = LAUNCH.replace(": ", ":\n")
-    (site / "dbos/__init__.py").write_text(f"raise RuntimeError({lines!r})\n")
-    (site / f"dbos-{version}.dist-info").mkdir()
-    (site / f"dbos-{version}.dist-info/METADATA").write_text(f"Metadata-Version: 2.1\nName: dbos\nVersion: {version}\n")
-    return site
 
 
 # ---- all is well

@@ -9,12 +9,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet import keeper, tracker
 from fleet.app.add import add
-from fleet.app.home import SETTINGS
+from fleet.app.home import SETTINGS, read_last_error
 from fleet.app.tasks import Desk, Row, rows
 from fleet.config import runtime as settings
 from fleet.core import FleetError
@@ -57,6 +57,9 @@ class Shown:
     commits: list[str]
     lie: str = ""
     stuck: str = ""
+    not_started: list[str] = field(default_factory=list)  # tasks that no agent was started for
+    problem: str = ""  # why the supervisor ended, when it ended before its work was done
+    hint: str = ""
 
     @property
     def true(self) -> bool:
@@ -83,7 +86,8 @@ def demo(coder: str, see: Callable[[list[Row]], None]) -> Shown:
     with tempfile.TemporaryDirectory(prefix="fleet-demo-") as scratch:
         desk, repository = _prepare(Path(scratch), coder)
         _fill(desk, repository, coder)
-        with _supervisor(desk) as child:
+        output = desk.home / "supervisor.out"
+        with _supervisor(desk, output) as child:
             waited, found = 0.0, rows(desk, everything=True)
             while not _is_over(found) and process.ended(child, LOOK_EVERY) is None and waited < LONGEST:
                 waited += LOOK_EVERY
@@ -93,9 +97,11 @@ def demo(coder: str, see: Callable[[list[Row]], None]) -> Shown:
                 found = rows(desk, everything=True)
                 see(found)
         log = _git(repository, "log", "--format=%h %an: %s", "HEAD").splitlines()
-        lie = next((row.cause for row in found if row.title == LIAR), "")
+        lie = next((row.cause for row in found if row.title == LIAR and row.state is State.REFUSED), "")
         stuck = next((row.life.why for row in found if row.title == STUCK and row.life is not None), "")
-        return Shown(found, log, lie, stuck)
+        not_started = [row.id for row in found if not row.attempts]
+        problem, hint = ("", "") if _is_over(found) else read_last_error(output.read_text(errors="replace"))
+        return Shown(found, log, lie, stuck, not_started, problem, hint)
 
 
 def _fill(desk: Desk, repository: Path, coder: str) -> None:
@@ -128,10 +134,10 @@ def _prepare(scratch: Path, coder: str) -> tuple[Desk, Path]:
 
 
 @contextmanager
-def _supervisor(desk: Desk) -> Iterator[process.Child]:
+def _supervisor(desk: Desk, output: Path) -> Iterator[process.Child]:
     """A supervisor of the scratch home that ends when its work is done; when we are interrupted, nothing is left."""
     argv = [sys.executable, "-m", "fleet", "run", "--drain"]
-    child = process.detach(argv, os.environ | {"FLEET_HOME": str(desk.home)}, desk.home / "supervisor.out")
+    child = process.detach(argv, os.environ | {"FLEET_HOME": str(desk.home)}, output)
     try:
         yield child
     finally:

@@ -112,3 +112,10 @@ def _facts(path: Path) -> os.stat_result | None:
             f"{path} is a link that leads nowhere", hint=f"make what it points to, or remove it: rm {path}"
         )
     return None
+
+
+def read_last_error(output: str) -> tuple[str, str]:
+    """The last error that a program of ours printed, and what it said to run next; both empty when there was none."""
+    _, _, last = f"\n{output.strip()}".rpartition("\nfleet: ")
+    reason, _, hint = last.strip().partition("\n  next: ")
+    return reason, hint

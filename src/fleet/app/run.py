@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fleet import tracker
-from fleet.app.home import RECORD, SETTINGS, WAKE, ensure_home, home_fault, pointing_to_doctor
+from fleet.app.home import RECORD, SETTINGS, WAKE, ensure_home, home_fault, pointing_to_doctor, read_last_error
 from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
 from fleet.core import FleetError, NotFound, Unavailable
@@ -228,9 +228,7 @@ def start_detached(coder: str | None) -> Running:
             break
         if _has_launched(home, child.pid):
             return status(home)
-    said = log.read_text(errors="replace").strip()
-    _, _, reason = f"\n{said}".rpartition("\nfleet: ")
-    reason, _, hint = reason.strip().partition("\n  next: ")
+    reason, hint = read_last_error(log.read_text(errors="replace"))
     reason = reason or home_fault(home) or "it said nothing"  # on a full disk it cannot even do that
     raise FleetError(f"the supervisor did not start: {reason}", hint=hint or "fleet doctor")
 

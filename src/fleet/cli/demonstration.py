@@ -47,7 +47,8 @@ def _show_work(coder: str, as_json: bool) -> None:
     else:
         _summarize(shown)
     if not shown.true:
-        raise FleetError("the demonstration did not end as it should", hint="fleet doctor")
+        why = f": {shown.problem}" if shown.problem else ""
+        raise FleetError(f"the demonstration did not end as it should{why}", hint=shown.hint or "fleet doctor")
 
 
 def _drawer(refresh: Any) -> Any:
@@ -72,7 +73,8 @@ def _summarize(shown: Shown) -> None:
     click.echo("\nWhat fleet makes of it:")
     for said in _verdicts(shown):
         click.echo(f"  {clean(said, 500)}")
-    talk('\nYour own:  fleet add "what is to be done"   then   fleet run')
+    if shown.true:
+        talk('\nYour own:  fleet add "what is to be done"   then   fleet run')
 
 
 def _verdicts(shown: Shown) -> list[str]:
@@ -84,6 +86,7 @@ def _verdicts(shown: Shown) -> list[str]:
         "unverified": f"{', '.join(unverified)}: done, and nothing was given to check it with" if unverified else "",
         "refused": f"it said that it was done, and was not believed: {shown.lie}" if shown.lie else "",
         "waiting for input": f"{shown.stuck}; it would be left to you" if shown.stuck else "",
+        "not started": f"{', '.join(shown.not_started)}: no agent was started for them" if shown.not_started else "",
     }
     return [f"{verdict:17}  {said}" for verdict, said in lines.items() if said]
 
