@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fleet.cli.screen import can_draw
 from fleet.cli.show import (
     BAD,
     GOOD,
@@ -136,7 +137,8 @@ def warmup(config: Path, model: str | None, agent: str | None, as_json: bool) ->
     models = to_warm(fleet, model, agent)
     if not as_json:
         click.echo("Warming models:")
-    with click.progressbar(length=len(models), file=sys.stderr, label="warming") as bar:
+    drawn = can_draw(sys.stderr)
+    with click.progressbar(length=len(models), file=sys.stderr, label="warming", hidden=not drawn) as bar:
         results = warm(fleet, models, lambda _: bar.update(1))
     if as_json:
         data(results)
