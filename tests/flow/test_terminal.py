@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,3 +94,47 @@ def test_a_demonstration_in_the_background_prints_what_came_of_it_and_draws_noth
     shell.wait_for("allended")
     assert OWN_SCREEN not in shell.shown
     assert CLEARED not in shell.shown
+
+
+@pytest.fixture
+def programs(home: Scratch) -> Path:
+    """A directory with `fleet` in it, as an installation has one."""
+    directory = home.root / "bin"
+    directory.mkdir()
+    (directory / "fleet").write_text(f'#!/bin/sh\nexec {FLEET} "$@"\n')
+    (directory / "fleet").chmod(0o755)
+    return directory
+
+
+def test_bash_completes_commands_and_options(home: Scratch, programs: Path) -> None:
+    with interactive_bash({**home.env, "PATH": f"{programs}:{home.env['PATH']}"}, home.root) as shell:
+        shell.call('eval "$(_FLEET_COMPLETE=bash_source fleet)"')
+        shell.type("fleet do\t")
+        shell.wait_for("fleet doctor ")
+        shell.type("--js\t")
+        shell.wait_for("--json ")
+        shell.type(CTRL_C)
+        shell.wait_for(PROMPT)
+
+
+@pytest.mark.parametrize("words", ["fleet ", "fleet do", "fleet --"])
+def test_completing_a_command_loads_none(home: Scratch, words: str) -> None:
+    asked = {"_FLEET_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "1"}
+    argv = [sys.executable, "-X", "importtime", "-m", "fleet"]
+    done = subprocess.run(argv, env=home.env | asked, cwd=home.root, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr[-2000:]
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert {one for one in loaded if one.partition(".")[0] == "fleet"} == {"fleet", "fleet.cli"}
+    assert loaded & {"asyncio", "dbos", "msgspec", "sqlite3", "yaml"} == set()
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("name", ["fleet", "flt", "subagent-fleet"])
+def test_there_is_a_completion_for_every_shell_and_name(home: Scratch, kind: str, name: str) -> None:
+    program = Path(sys.executable).with_name(name)
+    variable = f"_{name.upper().replace('-', '_')}_COMPLETE"
+    done = subprocess.run(
+        [program], env=home.env | {variable: f"{kind}_source"}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert name in done.stdout
