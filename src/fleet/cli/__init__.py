@@ -26,7 +26,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "config": ("fleet.cli.config", "Show and change this machine's settings (show, set, edit, validate)."),
         "doctor": ("fleet.cli.start", "Check everything, and say how to mend what is wrong."),
         "chaos": ("fleet.cli.chaos", "Drive a supervisor with agents that misbehave, and print a scorecard."),
-        "update": ("fleet.cli.update", "Bring the newest version, by the tool that installed this one."),
+        "update": ("fleet.cli.update", "Bring the newest version from where this one came from."),
     },
     "Tasks": {
         "add": ("fleet.cli.add", "Put a task in the queue, or a whole plan."),
