@@ -72,6 +72,29 @@ def test_a_supervisor_draws_only_while_it_is_in_front(home: Scratch, shell: Shel
     assert "no agent runs" in shell.wait_for(PROMPT)
 
 
+STOPPED_WHILE_IT_DRAWS = """
+import os, signal
+from fleet.cli.screen import Screen
+
+with Screen(True) as screen:
+    screen.draw(lambda: os.kill(os.getpid(), signal.SIGTSTP))
+    screen.draw(lambda: print("drawn again"))
+"""
+
+
+def test_what_is_being_drawn_at_ctrl_z_is_finished_first(home: Scratch, shell: Shell) -> None:
+    script = home.root / "draws.py"
+    script.write_text(STOPPED_WHILE_IT_DRAWS)
+    shell.type(f"{sys.executable} {script}\n")
+    shell.wait_for(OWN_SCREEN)
+    shell.wait_for(SCREEN_LEFT)
+    assert OWN_SCREEN not in shell.wait_for(PROMPT)
+    shell.type("fg\n")
+    shell.wait_for(OWN_SCREEN)
+    shell.wait_for("drawn again")
+    shell.wait_for(SCREEN_LEFT)
+
+
 @pytest.mark.parametrize("command", ["tasks --watch", "list --watch"])
 def test_a_watch_in_the_background_waits_until_it_is_in_front(home: Scratch, shell: Shell, command: str) -> None:
     shell.type(f"{FLEET} {command} & job=$!\n")
