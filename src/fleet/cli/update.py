@@ -54,10 +54,10 @@ def _show(known: Known, updated: str | None) -> None:
         click.echo(f"fleet is {updated} now, as {known.origin} has it, and was {known.installed}")
         talk("  a supervisor that runs is still the old one: fleet run stop, then fleet run")
     elif found.newer:
-        click.echo(f"fleet {known.installed} is installed, and {known.origin} has {found.newest}")
+        click.echo(f"fleet {known.installed} is installed, and {found.newest} is there ({known.origin})")
         talk(f"  next: {found.hint or 'fleet update'}")
     elif found.newer is False:
-        click.echo(f"fleet {known.installed} is the newest that {known.origin} has")
+        click.echo(f"fleet {known.installed} is the newest ({known.origin})")
     else:
         click.echo(f"fleet {known.installed} is installed; whether there is a newer one is unknown")
         talk(f"  {found.reason}\n  next: {found.hint}")
