@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 import pytest
 
 import reference
+from fleet import DISTRIBUTION, __version__
 from fleet.cli import WHERE, program
 from fleet.config import InvalidFleet, load, read
 from fleet.config.fleet_yaml import load_workspace
@@ -98,6 +100,35 @@ def parse(words: list[str]) -> None:
         return
     if words != ["--help"]:
         command.make_context(command.name, list(words))
+
+
+INSTALLS = re.compile(r"(?:\buv tool|\buv pip|\bpipx|\bpip3?)\s+install\s+([^`\n#|;&]+)")
+TAKEN = re.compile(r"(?:fleet|fleet[-_]agents|subagent-fleet|ai-fleet|flt)(?:\[.*\])?(?:[=<>~!@].*)?")
+
+
+def named_for_an_index(text: str) -> list[str]:
+    """What an installer would look for on a package index under a name that we have not published."""
+    return [word for found in INSTALLS.finditer(text) for word in found[1].split() if TAKEN.fullmatch(word)]
+
+
+def test_nobody_is_told_to_install_fleet_from_an_index() -> None:
+    sources = [path for ending in ("md", "py") for path in (ROOT / "src").rglob(f"*.{ending}")]
+    found = {str(path): named_for_an_index(path.read_text()) for path in [*PAGES, *sources]}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_the_readme_installs_the_wheel_that_is_built_now() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == DISTRIBUTION
+    wheels = set(re.findall(r"\./(\S+\.whl)", (ROOT / "README.md").read_text()))
+    assert wheels == {f"{DISTRIBUTION.replace('-', '_')}-{__version__}-py3-none-any.whl"}
+
+
+def test_names_for_an_index_are_really_found_and_addresses_are_none() -> None:
+    wrong = "run pipx install fleet\n`pip install -U fleet-agents==1.0`; uv tool install 'x' flt"
+    assert named_for_an_index(wrong) == ["fleet", "fleet-agents==1.0", "flt"]
+    right = "uv tool install ./fleet\npip install git+https://git.example.com/fleet.git\npipx install x.whl  # fleet"
+    assert named_for_an_index(right) == []
 
 
 def prose(page: Path) -> str:

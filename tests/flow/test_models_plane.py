@@ -121,6 +121,35 @@ def test_unknown_names_exit_3(run: Run, boxes: Start) -> None:
     assert "did you mean planner?" in ran.err
 
 
+@pytest.mark.parametrize("rest", ["project: {name: early}", "", "models:\nagents: {}\n"])
+def test_nodes_can_be_discovered_before_any_model_is_named(run: Run, boxes: Start, project: Path, rest: str) -> None:
+    box = boxes().small
+    (project / "fleet.yaml").write_text(f"nodes: {{box: {{endpoint: '{box.endpoint}'}}}}\n{rest}\n")
+    found = run("discover", "--json").json()
+    assert found["project"] == ("early" if "early" in rest else project.name)
+    assert [model["name"] for node in found["nodes"] for model in node["models"]] == ["demo:7b"]
+    ran = run("status")
+    assert (ran.code, "models is missing" in ran.err or "models must" in ran.err) == (2, True), ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("nodes: {}", "nodes must name at least one"),
+        ("project: {name: x}", "nodes is missing"),
+        ("limits: {attempts: 2}", "the file names no nodes"),
+        ("nodes: {a: {endpoint: 'http://127.0.0.1:9', kind: ollamo}}", "did you mean ollama?"),
+        ("nodes: {a: {endpoint: 'http://127.0.0.1:9'}}\nmodels: {m: {node: b}}", "references unknown node: b"),
+    ],
+)
+def test_what_is_wrong_with_the_nodes_is_said_before_they_are_asked(
+    run: Run, project: Path, text: str, problem: str
+) -> None:
+    (project / "fleet.yaml").write_text(text)
+    ran = run("discover")
+    assert (ran.code, problem in ran.err) == (2, True), ran.err
+
+
 def test_discover_shows_dead_nodes_as_rows(run: Run, boxes: Start) -> None:
     boxes(extra_nodes='  dead: {endpoint: "http://127.0.0.1:9"}')
     ran = run("discover", "--verbose")

@@ -9,10 +9,14 @@ import io
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from fleet import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # name -> (module, attribute, what it does); one line a command, in the order of the help page
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
@@ -22,7 +26,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "config": ("fleet.cli.config", "Show and change this machine's settings (show, set, edit, validate)."),
         "doctor": ("fleet.cli.start", "Check everything, and say how to mend what is wrong."),
         "chaos": ("fleet.cli.chaos", "Drive a supervisor with agents that misbehave, and print a scorecard."),
-        "update": ("fleet.cli.update", "Bring the newest version, by the tool that installed this one."),
+        "update": ("fleet.cli.update", "Bring the newest version from where this one came from."),
     },
     "Tasks": {
         "add": ("fleet.cli.add", "Put a task in the queue, or a whole plan."),
@@ -75,6 +79,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 DEBUG = ("FLEET_DEBUG", "AI_FLEET_DEBUG")
+RUNS_IN = f"Python {sys.version.split()[0]}, {os.path.dirname(os.path.dirname(__file__))}".replace("%", "%%")
 WHERE = {name: place for group in COMMANDS.values() for name, place in group.items()}
 
 
@@ -90,6 +95,13 @@ class Commands(click.Group):
         command = getattr(import_module(WHERE[cmd_name][0]), cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, without loading any, and our own options."""
+        from click.shell_completion import CompletionItem
+
+        names = [CompletionItem(name, help=line) for name, (_, line) in WHERE.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -108,7 +120,7 @@ class Commands(click.Group):
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="fleet")
+@click.version_option(__version__, prog_name="fleet", message=f"%(prog)s, version %(version)s ({RUNS_IN})")
 @click.option(
     "--verbose", "-v", is_flag=True, help="Say on stderr which programs are run. FLEET_DEBUG=1 does the same."
 )

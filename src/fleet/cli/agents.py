@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fleet.cli.screen import can_draw
 from fleet.cli.show import BAD, GOOD, MEH, data, json_option, talk, text_of, warn
 from fleet.core import BadConfig, FleetError
 from fleet.core.text import clean
@@ -235,7 +236,7 @@ def _hear(*, verbose: bool) -> Callable[[str, str], None]:
 @contextmanager
 def _progress(count: int, what: str, *, quiet: bool) -> Iterator[Callable[[], None]]:
     """A bar on a terminal; nothing where nobody looks."""
-    if quiet or count < 2 or not sys.stderr.isatty():
+    if quiet or count < 2 or not can_draw(sys.stderr):
         yield lambda: None
         return
     with click.progressbar(length=count, label=what, file=sys.stderr, show_pos=True, show_eta=False) as bar:

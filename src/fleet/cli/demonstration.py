@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.show import data, json_option, screen, table, talk
+from fleet.cli.screen import Screen
+from fleet.cli.show import data, json_option, table, talk
 from fleet.core import BadConfig, FleetError
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
     from fleet.app.demo import Shown
-    from fleet.app.tasks import Row
 
 
 @click.command()
@@ -36,12 +36,13 @@ def demo(coder: str, models: bool, as_json: bool) -> None:
 
 def _show_work(coder: str, as_json: bool) -> None:
     from fleet.app.demo import demo as run
+    from fleet.cli.grid import terminal_width
+    from fleet.cli.table import print_tasks
 
-    live = sys.stdout.isatty() and not as_json
     if not as_json:
         talk("a scratch home and repository, a handful of tasks, three agents at a time …")
-    with screen(live) as refresh:
-        shown = run(coder, _drawer(refresh) if live else lambda rows: None)
+    with Screen(not as_json) as screen:
+        shown = run(coder, lambda rows: screen.draw(partial(print_tasks, rows, terminal_width())))
     if as_json:
         data(shown)
     else:
@@ -49,17 +50,6 @@ def _show_work(coder: str, as_json: bool) -> None:
     if not shown.true:
         why = f": {shown.problem}" if shown.problem else ""
         raise FleetError(f"the demonstration did not end as it should{why}", hint=shown.hint or "fleet doctor")
-
-
-def _drawer(refresh: Any) -> Any:
-    from fleet.cli.grid import terminal_width
-    from fleet.cli.table import print_tasks
-
-    def draw(rows: list[Row]) -> None:
-        refresh()
-        print_tasks(rows, terminal_width())
-
-    return draw
 
 
 def _summarize(shown: Shown) -> None:

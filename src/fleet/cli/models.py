@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fleet.cli.screen import can_draw
 from fleet.cli.show import (
     BAD,
     GOOD,
@@ -31,6 +33,7 @@ from fleet.core.text import clean
 
 if TYPE_CHECKING:
     from fleet.app.models import FleetStatus
+    from fleet.config import Loaded
     from fleet.nodes import Survey
 
 STATES = {"online": GOOD, "offline": BAD, "ok": GOOD, "failed": BAD, "yes": GOOD, "no": BAD}
@@ -49,7 +52,7 @@ timeout_option = click.option(
 )
 
 
-def open_fleet(config: Path) -> Fleet:
+def open_fleet(config: Path, load: Callable[[Path], Loaded] = load) -> Fleet:
     """The fleet of a file; its warnings go to stderr."""
     loaded = load(config)
     for warning in loaded.warnings:
@@ -95,11 +98,12 @@ def validate(config: Path, as_json: bool, schema: bool) -> None:
 @click.option("--write", "keep", is_flag=True, help="Also write .subagent-fleet/discovery.json.")
 @click.option("--verbose", "-v", is_flag=True, help="Say why a node is offline.")
 def discover(config: Path, timeout: float, as_json: bool, keep: bool, verbose: bool) -> None:
-    """Ask every node, all at once, which models it has."""
+    """Ask every node, all at once, which models it has. The file needs to name no models and agents yet."""
     from fleet.app.models import discover as ask
     from fleet.app.models import write_discovery
+    from fleet.config.fleet_yaml import load_nodes
 
-    fleet = open_fleet(config)
+    fleet = open_fleet(config, load_nodes)
     found = ask(fleet, timeout)
     if keep:
         talk(f"wrote {write_discovery(fleet, found, config.parent)}")
@@ -136,7 +140,8 @@ def warmup(config: Path, model: str | None, agent: str | None, as_json: bool) ->
     models = to_warm(fleet, model, agent)
     if not as_json:
         click.echo("Warming models:")
-    with click.progressbar(length=len(models), file=sys.stderr, label="warming") as bar:
+    drawn = can_draw(sys.stderr)
+    with click.progressbar(length=len(models), file=sys.stderr, label="warming", hidden=not drawn) as bar:
         results = warm(fleet, models, lambda _: bar.update(1))
     if as_json:
         data(results)

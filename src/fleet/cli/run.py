@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.show import data, json_option, screen, talk
+from fleet.cli.screen import Screen, can_draw
+from fleet.cli.show import data, json_option, talk
 from fleet.core import BadConfig
 from fleet.core.text import clean
 
@@ -25,6 +27,7 @@ QUIET = {"engine said"}
 FAILED = "supervisor failed"
 MOST_UNSAID = 10_000
 LAST_WORDS = 1.0
+BACKGROUND_NOTE = "in the background nothing is drawn: fleet tasks shows the tasks, fleet run stop ends it"
 
 
 @click.group(invoke_without_command=True)
@@ -84,15 +87,15 @@ def _supervise(coder: str | None, once: bool, drain: bool, telling: _Telling) ->
 
     mode = Mode.ONCE if once else Mode.DRAIN if drain else Mode.FOREVER
     live = telling is _Telling.TABLE
-    say = {_Telling.LINES: _print, _Telling.JSON: _print_json}.get(telling, _ignore)
+    say = SAY.get(telling, _ignore)
     failed: list[str] = []
     with ExitStack() as terminal:
         terminal.callback(_say_why, failed)
         if live:
             terminal.callback(_part)
-        refresh = terminal.enter_context(screen(live, "Ctrl-C leaves; the agents go on"))
+        screen = terminal.enter_context(Screen(live, "Ctrl-C leaves; the agents go on", BACKGROUND_NOTE))
         if live:
-            terminal.enter_context(_drawing(refresh))
+            terminal.enter_context(_drawing(screen))
         voice = terminal.enter_context(_Voice(say))
 
         def hear(record: Mapping[str, object]) -> None:
@@ -150,14 +153,14 @@ def _part() -> None:
 
 
 def _ignore(record: Mapping[str, object]) -> None:
-    """The table shows it, or nobody looks."""
+    """Nobody looks."""
 
 
 @contextmanager
-def _drawing(refresh: Callable[[], None]) -> Iterator[None]:
+def _drawing(screen: Screen) -> Iterator[None]:
     """Draw the table again every second beside the supervisor, and not once more when it is over."""
     over = threading.Event()
-    drawer = threading.Thread(target=_draw, args=(refresh, over), daemon=True)
+    drawer = threading.Thread(target=_draw, args=(screen, over), daemon=True)
     drawer.start()
     try:
         yield
@@ -166,7 +169,7 @@ def _drawing(refresh: Callable[[], None]) -> Iterator[None]:
         drawer.join(LAST_WORDS)
 
 
-def _draw(refresh: Callable[[], None], over: threading.Event) -> None:
+def _draw(screen: Screen, over: threading.Event) -> None:
     from fleet.app.tasks import Desk, rows
     from fleet.cli.grid import terminal_height, terminal_width
     from fleet.cli.table import print_live
@@ -175,8 +178,7 @@ def _draw(refresh: Callable[[], None], over: threading.Event) -> None:
     while not over.is_set():
         with suppress(FleetError):
             found = rows(Desk.open(), everything=False)
-            refresh()
-            print_live(found, terminal_width(), terminal_height())
+            screen.draw(partial(print_live, found, terminal_width(), terminal_height()))
         over.wait(1)
 
 
@@ -197,6 +199,15 @@ def _print(record: Mapping[str, object]) -> None:
     mark = "" if level == "info" else f"{level}: "
     assert isinstance(at, float | int)
     click.echo("  ".join(part for part in (f"{datetime.fromtimestamp(at):%H:%M:%S}", who, mark + event, rest) if part))
+
+
+def _print_in_background(record: Mapping[str, object]) -> None:
+    """Print a line where the table is not drawn."""
+    if not can_draw(sys.stdout):
+        _print(record)
+
+
+SAY = {_Telling.LINES: _print, _Telling.JSON: _print_json, _Telling.TABLE: _print_in_background}
 
 
 @run.command()

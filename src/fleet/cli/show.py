@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
+from fleet.cli.screen import Screen
 from fleet.core.text import clean
 
 FLEET_YAML = Path("fleet.yaml")
@@ -70,32 +70,19 @@ def data(value: object, *, line: bool = False) -> None:
     click.echo((text if line else msgspec.json.format(text, indent=2)).decode())
 
 
-@contextmanager
-def screen(terminal: bool, hint: str = "Ctrl-C ends") -> Iterator[Callable[[], None]]:
-    """A screen of its own that can be drawn anew, leaving what was on the terminal as it was; nothing when piped."""
-
-    def refresh() -> None:
-        if terminal:
-            click.echo(f"\x1b[H\x1b[J{datetime.now():%H:%M:%S}  {hint}\n")
-
-    if terminal:
-        click.echo("\x1b[?1049h", nl=False)
-    try:
-        yield refresh
-    finally:
-        if terminal:
-            click.echo("\x1b[?1049l", nl=False)
-
-
 def watched(
     look: Callable[[], T], show: Callable[[T], None], *, watch: bool, as_json: bool, every: float = 1.0
 ) -> None:
     """Show what is found, once, or again and again on a screen of its own; as JSON it is a line each time."""
-    with screen(watch and sys.stdout.isatty() and not as_json) as refresh:
+    with Screen(watch and not as_json) as screen:
         while True:
             found = look()
-            refresh()
-            data(found, line=watch) if as_json else show(found)
+            if as_json:
+                data(found, line=watch)
+            elif watch and sys.stdout.isatty():
+                screen.draw(partial(show, found))
+            else:
+                show(found)
             if not watch:
                 return
             time.sleep(every)

@@ -18,6 +18,7 @@ from fleet.config.schema import (
     LimitsPart,
     ModelPart,
     NodePart,
+    NodesFile,
     ScopePart,
     TasksFile,
     WorkspacePart,
@@ -51,6 +52,11 @@ class InvalidFleet(InvalidFile):
 
 def load(path: FilePath) -> Loaded:
     return read(text_of(path), path)
+
+
+def load_nodes(path: FilePath) -> Loaded:
+    """A fleet that may lack models, agents and a name: before its nodes were asked, nobody knows what they have."""
+    return read(text_of(path), path, NodesFile)
 
 
 def load_limits(path: FilePath) -> ProjectLimits | None:
@@ -152,12 +158,12 @@ def text_of(path: FilePath) -> str:
         raise BadConfig(f"{path} is not UTF-8 text (byte {problem.start})") from None
 
 
-def read(text: str, path: FilePath) -> Loaded:
+def read(text: str, path: FilePath, kind: type[FleetFile] = FleetFile) -> Loaded:
     """The fleet that the text describes; InvalidFleet with all problems otherwise."""
     document = parse(text)
     if document.problems and document.value is None:
         raise InvalidFleet(path, document.problems)
-    file = _shape(document)
+    file = _shape(document, kind)
     if file is None:
         raise InvalidFleet(path, document.problems)
     fleet = _fleet(file, document, path)
@@ -166,20 +172,23 @@ def read(text: str, path: FilePath) -> Loaded:
     return Loaded(fleet, tuple(_warnings(fleet)))
 
 
-def _shape(document: Document) -> FleetFile | None:
+def _shape(document: Document, kind: type[FleetFile]) -> FleetFile | None:
     """Check names and references first, on the document as it stands: a typo elsewhere must hide none of them."""
     if not isinstance(document.value, dict):
         document.problem((), "the file is empty" if document.value is None else "the file must be a mapping")
         return None
     if document.value and document.value.keys() <= FOR_TASKS:
         _tasks(document, document.value)
-        document.problem((), "the file names no models; it needs project, nodes, models and agents for this")
+        lacks, needs = ("nodes", "nodes") if kind is NodesFile else ("models", "project, nodes, models and agents")
+        document.problem((), f"the file names no {lacks}; it needs {needs} for this")
         return None
+    if kind is NodesFile:
+        document.value = {key: part for key, part in document.value.items() if part or key not in ("models", "agents")}
     _check_names(document, document.value)
     _check_references(document, document.value)
     _check_served(document, document.value)
     _check_workspace(document, document.value)
-    return fill(FleetFile, document)
+    return fill(kind, document)
 
 
 def _section(value: dict[str, object], name: str) -> dict[str, object]:
@@ -266,7 +275,8 @@ def _fleet(file: FleetFile, document: Document, path: FilePath) -> Fleet:
                 where, f"{dotted(where)} is gateway.master_key_env too: the node would get the gateway's key"
             )
     workspace = _workspace(file.workspace, path)
-    fleet = Fleet(file.project.name, gateway, nodes, models, agents, _limits(file.limits), workspace)
+    name = file.project.name or path.absolute().parent.name
+    fleet = Fleet(name, gateway, nodes, models, agents, _limits(file.limits), workspace)
     if gateway.provider is Provider.DIRECT and not document.problems:
         _check_direct(fleet, document)
     return fleet

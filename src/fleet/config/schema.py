@@ -402,6 +402,14 @@ class FleetFile(Part, frozen=True, kw_only=True):
     evidence: EvidencePart | None = None
 
 
+class NodesFile(FleetFile, frozen=True, kw_only=True):
+    """A fleet.yaml that names nodes, and whatever else of a whole one stands there already."""
+
+    project: ProjectPart = ProjectPart(name="")
+    models: dict[str, ModelPart] = field(default_factory=dict)
+    agents: dict[str, AgentPart] = field(default_factory=dict)
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of fleet.yaml, for editors."""
     import msgspec.json
