@@ -29,6 +29,7 @@ from fleet.supervisor.choice import attempt_directory
 SCRIPTED = "demonstration"
 LONGEST = 900.0
 LOOK_EVERY = 0.25
+STOPS_WITHIN_S = 10.0
 LIAR = "Say that all is done, and do nothing"
 STUCK = "Install what is needed, and wait at its prompt"
 ENDED = (State.DONE, State.REFUSED, State.FAILED, State.BLOCKED, State.CANCELLED)
@@ -141,14 +142,21 @@ def _supervisor(desk: Desk, output: Path) -> Iterator[process.Child]:
     try:
         yield child
     finally:
-        with suppress(ProcessLookupError):
-            os.kill(child.pid, signal.SIGTERM)
-        process.ended(child, 10.0)
+        _end_supervisor(child)
         for attempt in desk.ledger.unsettled():
             hold = keeper.adopt(attempt_directory(desk.home, attempt))
             if hold is not None and hold.alive:
                 hold.abort()
                 _gone(hold)
+
+
+def _end_supervisor(child: process.Child) -> None:
+    """Tell it to stop; one that has not, to leave at once. Only then may its home be removed."""
+    for sign in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, sign)
+        if process.ended(child, STOPS_WITHIN_S) is not None:
+            return
 
 
 def _gone(hold: keeper.Hold) -> None:

@@ -24,8 +24,7 @@ from fleet.core import FleetError, NotFound, Unavailable
 from fleet.engine.base import Engine
 from fleet.evidence.journal import Record
 from fleet.evidence.ledger import Ledger
-from fleet.host import database, files, git, locks, process
-from fleet.host.run import end_wary
+from fleet.host import database, files, git, leaving, locks, process
 from fleet.supervisor.attempts import Attempts
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.house import House
@@ -142,9 +141,7 @@ def _leave(farewell: Callable[[], None], code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
-    end_wary()
-    git.clear_own()
-    os._exit(code)
+    leaving.leave(code)
 
 
 def _take(home: Path) -> int:

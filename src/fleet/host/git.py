@@ -15,10 +15,11 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from shutil import rmtree
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import gettempdir
 
 from fleet.core.frozen import dataclass
 from fleet.host import armour, files, index, objects
+from fleet.host.leaving import temporary_directory
 from fleet.host.run import LIMIT, Ran, run
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -30,7 +31,6 @@ PREFIX = "fleet-git-"
 LONG_AGO = 3600.0
 LARGEST_SETTINGS = 1024**2
 LISTS = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
-_open: set[str] = set()
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 
@@ -145,27 +145,10 @@ def clear() -> None:
                 rmtree(left, ignore_errors=True)
 
 
-def clear_own() -> None:
-    """Remove the mirrors that this process has now, before it leaves without unwinding."""
-    for left in list(_open):
-        rmtree(left, ignore_errors=True)
-
-
-@contextmanager
-def room_for_a_mirror() -> Iterator[Path]:
-    """A new directory where no agent knows of it."""
-    with TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as made:
-        _open.add(made)
-        try:
-            yield Path(made)
-        finally:
-            _open.discard(made)
-
-
 @contextmanager
 def mirror(repository: Repository) -> Iterator[Mirror]:
     """A bare repository of ours that borrows another's objects, made anew."""
-    with room_for_a_mirror() as made:
+    with temporary_directory(PREFIX) as made:
         armour.borrow(made, repository.common / "objects")
         yield Mirror(repository, made)
 

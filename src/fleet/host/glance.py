@@ -16,13 +16,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkstemp
+from tempfile import mkstemp
 
 from fleet.core import ToolMissing
 from fleet.core.frozen import dataclass
 from fleet.host import armour, files, git
 from fleet.host.git import PREFIX, Repository
 from fleet.host.index import LARGEST
+from fleet.host.leaving import temporary_directory
 from fleet.host.run import PATIENCE, is_greedy
 
 TOGETHER = max(2, os.cpu_count() or 2)
@@ -62,8 +63,8 @@ class _Question:
 def glance(trees: Sequence[Tree]) -> list[Glance]:
     """Look at each tree with its base."""
     heads = [git.head(tree.repository).commit for tree in trees]  # once: it is what git is asked about, too
-    with TemporaryDirectory(prefix=PREFIX) as made:
-        questions = list(_questions(Path(made), trees, heads))
+    with temporary_directory(PREFIX) as made:
+        questions = list(_questions(made, trees, heads))
         answers = {(one.of, one.is_status): answer for one, answer in _asked(questions)}
     return [
         Glance(_ahead(tree.base, heads[number], answers.get((number, False))), _changed(answers.get((number, True))))

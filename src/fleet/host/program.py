@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ from fleet.core import FleetError, ToolMissing
 from fleet.core.proof import Program
 from fleet.core.text import clean, sayable
 from fleet.host import database
+from fleet.host.leaving import temporary_directory
 from fleet.host.run import Ran, run
 
 SECONDS = 20.0  # for a program to tell its version
@@ -126,7 +126,7 @@ def ask_version(program: str, scratch: Path, timeout: float = SECONDS) -> Ran | 
     scratch.mkdir(exist_ok=True)
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(scratch), "TERM": "dumb", "NO_COLOR": "1"}
     try:
-        return run([program, "--version"], cwd=scratch, env=env, timeout=timeout, limit=LONGEST)
+        return run([program, "--version"], cwd=scratch, env=env, timeout=timeout, limit=LONGEST, wary=True)
     except ToolMissing:
         return None
 
@@ -140,8 +140,8 @@ def version_in(said: Ran) -> str | None:
 
 def _ask(place: Path, at: Path, shown: str, content: str) -> None:
     try:
-        with tempfile.TemporaryDirectory(prefix="fleet-version-", ignore_cleanup_errors=True) as scratch:
-            told = version(str(at), Path(scratch))
+        with temporary_directory("fleet-version-") as scratch:
+            told = version(str(at), scratch)
         with database.changing(place, SCHEMA) as db:
             db.execute(TOLD, (told or "", shown, content))
     except (OSError, FleetError):

@@ -11,13 +11,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from fleet.core import FleetError, ToolMissing
 from fleet.core.frozen import dataclass
 from fleet.core.text import clean
+from fleet.host.leaving import ends_with_us
 
 LIMIT = 256 * 1024 * 1024
 GRACE = 2.0
@@ -31,7 +32,6 @@ MOST_MEMORY = 2 * 1024**3  # bytes, for a program that reads what strangers wrot
 CANNOT = 126  # what shells say of a program that is there and cannot be run
 
 
-_wary: set[subprocess.Popen[bytes]] = set()  # those that are ended when we leave without unwinding
 _listeners: list[Callable[[str], None]] = []
 stopping = threading.Event()  # set once this process is on its way out: whatever takes long gives up
 
@@ -138,11 +138,9 @@ def run(
         )
     except OSError as problem:
         return _not_started(argv[0], problem)
-    with process:
+    with process, ends_with_us(process) if wary else nullcontext():
         pump, in_time, reason = _Pump(process, stdin, limit, wary=wary), False, ""
         try:
-            if wary:
-                _wary.add(process)
             _heed()
             in_time = pump.until(began + min(timeout, PATIENCE))
             if not in_time and not pump.is_greedy:
@@ -154,7 +152,6 @@ def run(
             if not in_time:
                 end_group(process)
             pump.close()
-            _wary.discard(process)
     tell(argv, began, process.returncode)
     return Ran(process.returncode, bytes(pump.out), bytes(pump.err), timed_out=not in_time, waits=reason)
 
@@ -174,13 +171,6 @@ def _waits(name: str, pid: int) -> str:
         if Path(f"/proc/{pid}/wchan").read_text() == OPENS_PIPE:
             return f"{name} waits for a pipe that stands where a file should be"
     return ""
-
-
-def end_wary() -> None:
-    """End what would read on after we have left."""
-    for process in list(_wary):
-        with suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def hear(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Ran:

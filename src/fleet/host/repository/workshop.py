@@ -19,6 +19,7 @@ from fleet.host import armour, files, git, index, objects
 from fleet.host.attributes import ASKED, RAW, YES, Mark, Way, read_attributes, read_marks
 from fleet.host.git import EMPTY_TREE, Repository
 from fleet.host.index import Noted
+from fleet.host.leaving import temporary_directory
 from fleet.host.objects import Item, Said, mode_of
 from fleet.host.repository.tell import SECONDS, held, refused
 from fleet.host.run import LIMIT, Ran, run
@@ -67,7 +68,7 @@ def workshop(found: Repository, *borrowed: Path, write_to: Path | None = None) -
 
     What is made there goes with it, unless it is written to the objects of another repository.
     """
-    with git.room_for_a_mirror() as at:
+    with temporary_directory(git.PREFIX) as at:
         armour.borrow(at, found.common / "objects", *borrowed)
         files.write(at / "info/attributes", RAW.attributes)
         _copy(found, at)
