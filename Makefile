@@ -21,8 +21,8 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: setup
 	@$(VENV)/bin/fleet demo
 
-# PARTS=quick installs what installs in seconds and uses the slow parts when they are there;
-# PARTS=all builds the slow ones too, and then nothing may be left out.
+# PARTS=quick installs what installs in seconds, and leaves out what needs more or takes long;
+# PARTS=all builds the slow parts too, and then nothing may be left out.
 test: setup
 	@PARTS=$(PARTS) $(VENV)/bin/python tools/check.py
 

@@ -6,31 +6,21 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-import parts
-from fleet.gateway import environment
-from fleet.host import tmux
+from declared import LONG, NEEDS, SLOW, Reach
 from standins.coders.scratch import Ran
 
-NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
-    "litellm": (lambda: environment.installed() is not None, "make test installs it"),
-    "more_agents": (lambda: parts.find("more-agents").present, "python tools/parts.py install more-agents"),
-    "agents": (lambda: parts.find("agents").present, "python tools/parts.py install agents"),
-    "aider": (lambda: parts.find("aider").present, "python tools/parts.py install aider"),
-    "ollama": (
-        lambda: parts.find("ollama").present and parts.find("smollm2").present,
-        "python tools/parts.py install ollama smollm2  (builds for several minutes)",
-    ),
-    "tmux": (lambda: tmux.version() is not None, tmux.INSTALL),
-    "bd": (lambda: parts.find("bd").present, "python tools/parts.py install bd  (builds for several minutes)"),
-}
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
+MISSING = pytest.StashKey[frozenset[str]]()
+REACH = pytest.StashKey[Reach]()
 settings.register_profile("steady", deadline=None)  # a busy machine is no failure
 settings.load_profile("steady")
 for ignored in (
@@ -41,22 +31,45 @@ for ignored in (
         signal.signal(ignored, signal.default_int_handler if ignored is signal.SIGINT else signal.SIG_DFL)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """See which parts are there, and then hide them all; a process that only hands out tests to others does not."""
+    config.stash[MISSING] = frozenset(name for name, need in NEEDS.items() if not need.is_there())
+    if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
+        directory = tempfile.TemporaryDirectory(prefix="fleet-tests-")
+        config.add_cleanup(directory.cleanup)
+        config.stash[REACH] = Reach(Path(directory.name) / "reach")
+        config.stash[REACH].enter()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Show a test, and every fixture that is made for it, the parts that it says it needs."""
+    item.config.stash[REACH].show({marker.name for marker in item.iter_markers()})
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests whose parts are missing; with PARTS=all nothing may be left out."""
-    missing = {name for name, (there, _) in NEEDS.items() if not there()}
-    left = {name: sum(item.get_closest_marker(name) is not None for item in items) for name in missing}
-    config.stash[LEFT_OUT] = {name: number for name, number in left.items() if number}
-    if os.environ.get("PARTS") == "all" and config.stash[LEFT_OUT]:
-        raise pytest.UsageError(f"PARTS=all, and these parts are missing: {', '.join(sorted(missing))}")
-    kept = [item for item in items if not any(item.get_closest_marker(name) for name in missing)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
+    """Leave out the tests whose parts are missing, and with PARTS=quick what takes long; with PARTS=all nothing."""
+    tier, missing = os.environ.get("PARTS"), config.stash[MISSING]
+    reasons = missing | (SLOW if tier == "quick" else frozenset())
+    left = Counter(name for item in items for name in _reasons(item, reasons))
+    config.stash[LEFT_OUT] = dict(left)
+    if tier == "all" and left:
+        raise pytest.UsageError(f"PARTS=all, and these parts are missing: {', '.join(sorted(left))}")
+    config.hook.pytest_deselected(items=[item for item in items if _reasons(item, reasons)])
+    items[:] = [item for item in items if not _reasons(item, reasons)]
+
+
+def _reasons(item: pytest.Item, reasons: Collection[str]) -> list[str]:
+    """The first of these markers that a test has: each is left out, and counted, once."""
+    return sorted({marker.name for marker in item.iter_markers()}.intersection(reasons))[:1]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """One of several processes tells the first one what it has left out."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, {})
+    if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.stash.get(LEFT_OUT, {}):
+        session.exitstatus = pytest.ExitCode.OK  # all of them were left out, and that is said
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -64,14 +77,22 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", {})
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     left = config.stash.get(LEFT_OUT, {})
     if not left:
         return
-    terminalreporter.section("LEFT OUT, because a real part is missing", sep="!", red=True)
+    terminalreporter.section("LEFT OUT", sep="!", red=True)
     for name, number in sorted(left.items()):
-        terminalreporter.write_line(f"{number} tests need {name}: {NEEDS[name][1]}")
+        terminalreporter.write_line(f"{number} tests {why_left_out(name, name in config.stash[MISSING])}")
     terminalreporter.write_line("everything, with nothing left out: PARTS=all make test")
+
+
+def why_left_out(marker: str, is_missing: bool) -> str:
+    if marker == LONG:
+        return "take long: another way to go through what a shorter test goes through"
+    install = f", and that is missing: {NEEDS[marker].install}" if is_missing else ", which takes minutes to build"
+    return f"need {marker}{install}"
 
 
 Run = Callable[..., Ran]
@@ -83,10 +104,11 @@ def clean_env(tmp_path: Path) -> dict[str, str]:
     home = tmp_path / "home"
     home.mkdir()
     return {
-        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": str(home),
         "FLEET_HOME": str(home / ".fleet"),
-        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"),
+        "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"],
+        "PIP_NO_INDEX": os.environ["PIP_NO_INDEX"],
         "LANG": "C.UTF-8",
         "OLLAMA_HOST": "127.0.0.1:9",
     }

@@ -1,7 +1,7 @@
 """The promises under faults, in large: `make torture`. Prints its seed and a table of figures; takes about two hours.
 
 Arguments are handed to pytest: `python tools/torture.py -k poison` runs one of them, FLEET_SEED=7 repeats a run, and
-FLEET_TORTURE=small runs it as `make test` does.
+FLEET_TORTURE=small runs it as `PARTS=all make test` does.
 """
 
 from __future__ import annotations

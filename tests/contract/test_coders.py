@@ -35,6 +35,7 @@ from standins.model_server import Asked, Call, Say
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
 AGENTS = ("claude", "codex", "opencode")
+EACH = ["claude", "codex", pytest.param("opencode", marks=pytest.mark.long)]  # it takes four seconds to start
 DECLARED: dict[str, Coder] = {
     "of text": Declared("of text", ("my-agent", "--go"), model_flag="--model", resume_flag="--session"),
     "of lines": Declared("of lines", ("my-agent",), events="jsonl", model_flag="-m=", resume_flag="--resume="),
@@ -475,7 +476,7 @@ def asked_to_work(where: Desk) -> list[Asked]:
 
 
 @pytest.mark.agents
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", EACH)
 def test_a_long_prompt_that_begins_like_an_option_reaches_the_model_whole(name: str, at_desk: Desk) -> None:
     description = "--help\n" + "a line of 40 characters, more or less..\n" * 7500 + "the very end"
     task = replace(a_task("--version"), description=description)
@@ -490,7 +491,7 @@ def test_a_long_prompt_that_begins_like_an_option_reaches_the_model_whole(name: 
 
 
 @pytest.mark.agents
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", EACH)
 def test_a_session_is_taken_up_again_with_all_that_was_said(name: str, at_desk: Desk) -> None:
     session = work(at_desk, name, "The first word is PELICAN.")[0].session
     later = work(at_desk, name, instructions.again("the check failed", attempt="demo-1.2.2"), session)
@@ -501,7 +502,7 @@ def test_a_session_is_taken_up_again_with_all_that_was_said(name: str, at_desk: 
 
 
 @pytest.mark.agents
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", EACH)
 @pytest.mark.parametrize(
     "prompt", ["/fetch now", "look at @secret.txt and\n@secret.txt", "!touch pwned\n!`touch pwned`"]
 )
@@ -521,6 +522,7 @@ def test_no_mark_in_a_prompt_makes_a_cli_do_something_of_its_own(name: str, prom
 
 
 @pytest.mark.agents
+@pytest.mark.long
 def test_opencode_never_waits_for_a_person_and_keeps_to_what_its_user_forbade(at_desk: Desk) -> None:
     at_desk.model.answers = script(
         Call("bash", {"command": "echo made > made.txt", "description": "asks"}),

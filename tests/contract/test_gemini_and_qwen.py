@@ -224,6 +224,7 @@ def test_a_long_prompt_full_of_marks_reaches_the_model_whole_and_nothing_is_expa
 
 
 @pytest.mark.more_agents
+@pytest.mark.long
 def test_qwen_asks_a_person_by_its_tool_and_goes_on_with_the_session(at_desk: Desk) -> None:
     own = (at_desk.home / ".qwen" / "settings.json").read_bytes()
     at_desk.model.answers = script(Call("mcp__fleet_questions__ask_human", {"question": "which?"}), Say("thanks"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import parts
+from declared import NEEDS, PROGRAMS
 from fleet.gateway import environment
 
 
@@ -80,6 +82,19 @@ def test_what_is_left_out_is_said_loudly_or_is_a_failure(tmp_path: Path, wanted:
     assert "bd" in said
 
 
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_a_run_of_which_all_is_left_out_passes_and_says_so(tmp_path: Path, processes: str) -> None:
+    (tmp_path / "test_all.py").write_text(
+        "import pytest\n@pytest.mark.long\ndef test_it() -> None:\n    assert False\n"
+    )
+    env = {"PATH": os.defpath, "HOME": str(tmp_path), "PARTS": "quick"}
+    settings = ("-c", str(parts.ROOT / "pyproject.toml"), "--confcutdir", "/", "-p", "conftest")
+    argv = [sys.executable, "-m", "pytest", "-n", processes, *settings, str(tmp_path / "test_all.py")]
+    done = subprocess.run(argv, env=env, cwd=parts.ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 tests take long" in done.stdout
+
+
 def test_a_lock_is_installed_as_it_stands() -> None:
     """Without --no-deps pip looks for newer releases of what a package wants with extras, and then refuses the lock."""
     callers = [parts.ROOT / "Makefile", *sorted((parts.ROOT / "tools").glob("*.py")), Path(environment.__file__)]
@@ -87,3 +102,22 @@ def test_a_lock_is_installed_as_it_stands() -> None:
     around = [text[at.start() - 80 : at.end() + 80] for text in texts for at in re.finditer("--require-hashes", text)]
     assert len(around) >= 6
     assert [call for call in around if "--no-deps" not in call] == []
+
+
+def reached() -> set[str]:
+    """The needs that this test could meet, by the ways in which tests do."""
+    beside = {name for name in NEEDS if all(parts.find(part).present for part in NEEDS[name].parts)}
+    found = beside - {"litellm", "tmux"}
+    return found | {"litellm" for _ in [0] if environment.installed()} | {"tmux" for _ in [0] if shutil.which("tmux")}
+
+
+def test_a_test_that_names_no_part_reaches_none() -> None:
+    assert reached() == set()
+    assert [name for name in sorted(PROGRAMS) if shutil.which(name)] == []
+    assert shutil.which("git")
+
+
+@pytest.mark.agents
+@pytest.mark.tmux
+def test_a_test_reaches_the_parts_that_it_names() -> None:
+    assert reached() == {"agents", "tmux"}

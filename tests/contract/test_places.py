@@ -796,6 +796,7 @@ def test_restoring_writes_over_nothing_and_can_stand_on_a_branch(main: Path, tmp
         salvage.show(find(main), "x")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_whoever_is_killed_at_any_step_leaves_what_the_next_one_mends(main: Path, kind: PlaceKind) -> None:
     argv = [sys.executable, str(Path(__file__).parents[1] / "standins/cut_off.py"), str(main), kind.value]

@@ -13,6 +13,7 @@ from fleet.core.work import Event, EventKind
 from standins.coders.scratch import until
 from standins.talk_desk import MANNERS, TOUCH, at_terminal
 
+pytestmark = pytest.mark.tmux
 MARKS = "-x 'single' \"double\" `back` $(touch pwned) ${HOME} \\ über 🦆 漢字\n\tindented\n\n"
 LONG = (
     MARKS
@@ -32,7 +33,7 @@ def used(events: list[Event]) -> list[int]:
     return [event.usage.prompt for event in events if event.usage]
 
 
-MARKS_OF = {"qwen": pytest.mark.more_agents}
+MARKS_OF = {"opencode": (pytest.mark.agents, pytest.mark.long), "qwen": (pytest.mark.more_agents, pytest.mark.long)}
 EACH = [pytest.param(name, marks=MARKS_OF.get(name, pytest.mark.agents)) for name in sorted(MANNERS)]
 
 

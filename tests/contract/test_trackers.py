@@ -471,7 +471,7 @@ def test_tasks_of_other_people_are_tasks_too(beads_home: Path) -> None:
     tracker = Beads(beads_home, program=BD)
 
     def by_hand(*args: str) -> str:
-        env = {"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"], "BD_DISABLE_METRICS": "1"}
+        env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "BD_DISABLE_METRICS": "1"}
         where = env | {"BEADS_DIR": str(beads_home / ".beads")}
         argv = [BD, "create", *args, "--silent"]
         return subprocess.run(

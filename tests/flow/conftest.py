@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -83,4 +84,4 @@ def boxes(project: Path) -> Iterator[Callable[..., Boxes]]:
 @pytest.fixture
 def agents_path() -> str:
     """The search path with the real agent CLIs on it."""
-    return f"{parts.find('agents').bin}:{parts.find('node').bin}:/usr/local/bin:/usr/bin:/bin"
+    return f"{parts.find('agents').bin}:{parts.find('node').bin}:{os.environ['PATH']}"

@@ -86,6 +86,7 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, di
         yield at, ids
 
 
+@pytest.mark.long
 def test_a_task_is_done_in_two_attempts_of_one_session(worked: tuple[Place, dict[str, str]]) -> None:
     at, ids = worked
     row, (first, second) = at.fleet.task(ids["acp"]), at.history(ids["acp"])
@@ -110,6 +111,7 @@ def test_a_task_is_done_in_two_attempts_of_one_session(worked: tuple[Place, dict
     assert (at.desk.strangers, at.fleet.agents()) == ([], [])
 
 
+@pytest.mark.long
 def test_an_agent_that_may_nothing_changes_nothing(worked: tuple[Place, dict[str, str]]) -> None:
     at, ids = worked
     (attempt,) = at.history(ids["strict"])
@@ -118,6 +120,7 @@ def test_an_agent_that_may_nothing_changes_nothing(worked: tuple[Place, dict[str
     assert at.permitted("strict") == [{"outcome": "selected", "optionId": "reject"}] * 2
 
 
+@pytest.mark.long
 def test_an_abort_in_the_middle_of_a_tool_call_cancels_the_turn_and_leaves_nothing_alive(tmp_path: Path) -> None:
     started, never = tmp_path / "started", tmp_path / "never"
     os.mkfifo(started)

@@ -49,7 +49,7 @@ def agent(tmp_path: Path, project: Path) -> Agent:
     home = tmp_path / "home"
     for name in ("claude", "codex"):
         (home / name).mkdir(parents=True)
-    path = [str(parts.find("agents").bin), str(parts.find("node").bin), "/usr/local/bin", "/usr/bin", "/bin"]
+    path = [str(parts.find("agents").bin), str(parts.find("node").bin), os.environ["PATH"]]
     quiet = ("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
              "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_AUTOUPDATE")  # fmt: skip
     env = {

@@ -199,6 +199,7 @@ def test_several_are_begun_told_and_ended_together(yard: Yard) -> None:
     assert yard.branches() == {"main"}
 
 
+@pytest.mark.long
 def test_a_mistake_among_several_makes_none(yard: Yard) -> None:
     """Seed fault: fanout says "started" when nothing was; and leaks what it made."""
     for wrong, code, said in (
@@ -217,6 +218,7 @@ def test_a_mistake_among_several_makes_none(yard: Yard) -> None:
     assert yard.branches() == {"main"}
 
 
+@pytest.mark.long
 def test_when_one_of_several_cannot_be_made_the_others_are_kept_or_all_are_undone(yard: Yard) -> None:
     (yard.project / "fleet.yaml").write_text("""workspace: {setup: ['case "$PWD" in */mine-*) exit 3;; esac']}\n""")
     some = yard.fleet("multi", "a:write f.txt x", "mine:y", "b:z")
@@ -243,6 +245,7 @@ def test_what_git_cannot_have_is_known_before_anything_is_made(yard: Yard) -> No
     yard.git("worktree", "remove", str(yard.root / "mine"))
 
 
+@pytest.mark.long
 def test_ten_shells_begin_ten_agents(yard: Yard) -> None:
     """Seed fault: of 20 parallel creates one was known, 19 were orphans."""
     branches = [f"shell-{n}" for n in range(10)]
@@ -297,6 +300,7 @@ def test_what_was_not_committed_is_saved_and_everything_that_ran_is_gone(yard: Y
     assert yard.branches() == {"main", "busy"}
 
 
+@pytest.mark.long
 def test_the_socket_of_a_server_goes_with_its_last_terminal(yard: Yard) -> None:
     socket = sockets() / yard.socket()
     yard.create("first")
@@ -316,6 +320,7 @@ def test_the_socket_of_a_server_goes_with_its_last_terminal(yard: Yard) -> None:
     assert not list(socket.parent.glob(f"{socket.name}*"))
 
 
+@pytest.mark.long
 def test_of_work_inside_a_submodule_one_thing_is_said(yard: Yard) -> None:
     library = yard.place("library", git=True)
     yard.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
@@ -338,6 +343,7 @@ def test_of_work_inside_a_submodule_one_thing_is_said(yard: Yard) -> None:
     assert (ended["untouched"].out, ended["untouched"].err) == ("ended      untouched\n", "")
 
 
+@pytest.mark.long
 def test_a_branch_without_commits_goes_and_one_that_was_there_stays(yard: Yard) -> None:
     yard.git("branch", "old")
     yard.create("new")
@@ -351,6 +357,7 @@ def test_a_branch_without_commits_goes_and_one_that_was_there_stays(yard: Yard) 
     assert "on no branch" in commits
 
 
+@pytest.mark.long
 def test_what_stood_on_a_branch_before_is_not_the_agents_work(yard: Yard) -> None:
     """It is compared with where the branch left the others; what the agent did begins where the agent began."""
     yard.git("checkout", "-qb", "begun")
@@ -370,6 +377,7 @@ def test_what_stood_on_a_branch_before_is_not_the_agents_work(yard: Yard) -> Non
     assert [one["subject"] for one in yard.receipt(again["task"])["result"]["commits"]] == ["more"]
 
 
+@pytest.mark.long
 def test_of_three_shells_that_end_one_agent_one_does_and_the_place_is_saved_once(yard: Yard) -> None:
     made = yard.create("once", "write a.txt x")
     ran = at_once(yard, [("kill", "--force", "once")] * 3)
@@ -383,6 +391,7 @@ def test_of_three_shells_that_end_one_agent_one_does_and_the_place_is_saved_once
     assert yard.task(made["task"])["state"] == "cancelled"
 
 
+@pytest.mark.long
 def test_an_agent_that_is_aborted_leaves_its_place_to_the_next_one(yard: Yard) -> None:
     first = yard.create("kept", "write a.txt x")
     yard.ok("abort", first["task"], cwd=yard.root)
@@ -412,6 +421,7 @@ def test_what_was_committed_in_a_clone_comes_back_and_an_empty_branch_does_not(y
 # ---- names and places
 
 
+@pytest.mark.long
 def test_no_two_branches_share_a_place(yard: Yard) -> None:
     """Seed fault: feature/a and feature-a share a worktree; branch v1.2 is impossible; `create ..` deletes places."""
     names = ["feature/a", "feature-a", "v1.2", "it's;$(x)`\"🦆", "{branch}#S", f"long/{'ä' * 125}"]
@@ -430,6 +440,7 @@ def test_no_two_branches_share_a_place(yard: Yard) -> None:
     assert len(yard.salvage()) == 1
 
 
+@pytest.mark.long
 def test_the_same_branch_in_two_projects_is_two_agents(yard: Yard) -> None:
     """Seed fault: it types into the other project's session."""
     other = yard.place("other/project", git=True)
@@ -453,6 +464,7 @@ def test_where_there_is_nothing_to_begin_from_it_is_said(yard: Yard) -> None:
     assert (outside.code, "not in a git repository" in outside.err) == (3, True)
 
 
+@pytest.mark.long
 def test_from_a_detached_head_and_from_a_subdirectory(yard: Yard) -> None:
     yard.git("commit", "--allow-empty", "-qm", "second")
     yard.git("checkout", "-q", "--detach", "HEAD~1")
@@ -511,6 +523,7 @@ def test_the_set_up_of_a_project_is_kept_to(yard: Yard) -> None:
     assert not place.exists()
 
 
+@pytest.mark.long
 def test_a_broken_home_is_left_as_it_is(yard: Yard) -> None:
     """Seed fault: a corrupt state file is treated as empty and overwritten; a corrupt config is "valid"."""
     yard.create("there")
@@ -541,6 +554,7 @@ def test_a_broken_home_is_left_as_it_is(yard: Yard) -> None:
 # ---- limits
 
 
+@pytest.mark.long
 def test_a_limit_ends_an_agent_whoever_looks(yard: Yard) -> None:
     (yard.project / "fleet.yaml").write_text("limits: {tokens: 4000}\n")
     made = yard.create("spends", "write a.txt x\nspend 5000")
@@ -564,6 +578,7 @@ def test_a_limit_ends_an_agent_whoever_looks(yard: Yard) -> None:
     supervisor.stop()
 
 
+@pytest.mark.long
 def test_a_time_limit_that_is_set_ends_an_agent_in_a_terminal(yard: Yard) -> None:
     (yard.project / "fleet.yaml").write_text("limits: {timeout: 2s}\n")
     yard.create("slow")

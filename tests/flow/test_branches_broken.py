@@ -48,6 +48,7 @@ def test_when_the_tmux_server_is_killed_its_agents_end_and_their_places_stay(yar
     assert yard.saved(ended["plain"]["saved"], "a.txt") == yard.saved(ended["stubborn"]["saved"], "a.txt") == b"x\n"
 
 
+@pytest.mark.long
 def test_a_terminal_that_was_renamed_is_found(yard: Yard) -> None:
     made = yard.create("renamed", "hello")
     yard.tmux("rename-session", "-t", "ai_renamed", "my own")
@@ -63,6 +64,7 @@ def test_a_terminal_that_was_renamed_is_found(yard: Yard) -> None:
     assert yard.took(other["attempt"]) == [b"hello"]
 
 
+@pytest.mark.long
 def test_a_place_that_was_removed_by_hand(yard: Yard) -> None:
     made = yard.create("removed", "write a.txt x\ncommit kept")
     shutil.rmtree(made["path"])
@@ -108,6 +110,7 @@ def test_who_finds_something_in_its_way_leaves_nothing_behind(yard: Yard) -> Non
     yard.create("taken")
 
 
+@pytest.mark.long
 def test_a_worktree_that_was_removed_with_git(yard: Yard) -> None:
     made = yard.create("pruned", "hello")
     yard.git("worktree", "remove", "--force", made["path"])
@@ -147,6 +150,7 @@ def test_an_agent_that_crashes_at_once_is_not_said_to_work(yard: Yard, tmp_path:
     assert yard.rows().keys() == {"crashed"}
 
 
+@pytest.mark.long
 def test_repair_leaves_alone_what_is_being_made(yard: Yard) -> None:
     gate = yard.root / "gate"
     os.mkfifo(gate)
@@ -195,12 +199,14 @@ def test_who_is_stopped_while_set_up_runs_begins_no_agent_and_leaves_nothing(yar
 
 
 @pytest.mark.parametrize("when", WHEN)
+@pytest.mark.long
 def test_who_is_killed_while_git_makes_the_place_leaves_nothing(yard: Yard, when: str) -> None:
     """Every other step of it, and of ending an agent, is among the tests of promises under faults."""
     assert begun(yard, "cut-off", Crash("git", 1, when)).code == KILLED
 
 
 @pytest.mark.parametrize(("at", "when"), [(4, "after"), (8, "orphan"), (12, "before")])
+@pytest.mark.long
 def test_who_is_killed_while_it_restores_something_leaves_nothing(yard: Yard, at: int, when: str) -> None:
     assert restored(yard, "cut-off", Crash("git", at, when)).code == KILLED
 
@@ -215,6 +221,7 @@ def _repair(yard: Yard) -> str:
 
 @pytest.mark.parametrize("clear", [_kill, _repair])
 @pytest.mark.parametrize("kind", ["worktree", "clone"])
+@pytest.mark.long
 def test_what_somebody_puts_into_a_place_that_was_never_finished_is_saved(
     yard: Yard, kind: str, clear: Callable[[Yard], str]
 ) -> None:
@@ -232,6 +239,7 @@ def test_what_somebody_puts_into_a_place_that_was_never_finished_is_saved(
     yard.git("worktree", "remove", "--force", str(back))
 
 
+@pytest.mark.long
 def test_who_makes_a_place_anew_that_was_never_finished_is_told_what_was_saved_of_it(yard: Yard) -> None:
     (cut_short(yard, "cut-off") / "mine.txt").write_text("mine\n")
     assert "fleet list --repair" in yard.fleet("create", "cut-off").err
@@ -245,6 +253,7 @@ def test_who_makes_a_place_anew_that_was_never_finished_is_told_what_was_saved_o
 
 @pytest.mark.parametrize("text", ["all of a\n", "all o", ""])
 @pytest.mark.parametrize("kind", ["worktree", "clone"])
+@pytest.mark.long
 def test_of_a_place_that_was_never_finished_gits_own_files_are_not_saved(yard: Yard, kind: str, text: str) -> None:
     """One that git was killed over is cut short."""
     (cut_short(yard, "cut-off", kind) / "a.txt").write_text(text)
@@ -283,6 +292,7 @@ def test_a_place_whose_git_was_removed_is_saved_all_the_same(yard: Yard) -> None
     assert yard.saved(ended["saved"], "a.txt") == b"x\n"
 
 
+@pytest.mark.long
 def test_agents_of_a_repository_that_is_gone_are_seen_and_can_be_ended(yard: Yard) -> None:
     other = yard.place("other", git=True)
     made = yard.create("orphan", "write a.txt x", cwd=other)
@@ -299,6 +309,7 @@ def test_agents_of_a_repository_that_is_gone_are_seen_and_can_be_ended(yard: Yar
     shutil.rmtree(place.parent)
 
 
+@pytest.mark.long
 def test_what_is_too_large_to_be_saved_is_not_removed(yard: Yard) -> None:
     made = yard.create("large", "write a.txt x")
     with (Path(made["path"]) / "large.bin").open("wb") as file:
@@ -312,6 +323,7 @@ def test_what_is_too_large_to_be_saved_is_not_removed(yard: Yard) -> None:
     assert yard.saved(yard.kill("large")[0]["saved"], "a.txt") == b"x\n"
 
 
+@pytest.mark.long
 def test_who_looks_does_not_bring_back_what_another_ended(yard: Yard) -> None:
     """Somebody who lists is stopped between reading of an agent and writing down what its record says."""
     made = yard.create("ended", "hello")
@@ -335,6 +347,7 @@ def test_who_looks_does_not_bring_back_what_another_ended(yard: Yard) -> None:
     assert len([line for line in events.read_bytes().splitlines() if b"answer 1" in line]) == 1
 
 
+@pytest.mark.long
 def test_repair_leaves_alone_what_another_opens_meanwhile(yard: Yard) -> None:
     """Between its looks at the ledger and at tmux, another shell makes a whole agent."""
     folder = yard.root / "bin"
@@ -352,6 +365,7 @@ def test_repair_leaves_alone_what_another_opens_meanwhile(yard: Yard) -> None:
     assert yard.took(row["attempt"]) == [b"hello"]
 
 
+@pytest.mark.long
 def test_a_broken_fleet_yaml_takes_nobodys_agents_away(yard: Yard) -> None:
     made = yard.create("there", "hello")
     (yard.project / "fleet.yaml").write_text("workspace: [")

@@ -53,7 +53,7 @@ def bytes_of(place: Path) -> dict[str, str]:
     return {str(one): hashlib.sha256(one.read_bytes()).hexdigest() for one in found}
 
 
-@pytest.mark.parametrize("kind", ["worktree", "clone"])
+@pytest.mark.parametrize("kind", ["worktree", pytest.param("clone", marks=pytest.mark.long)])
 def test_work_is_judged_as_it_stands_and_as_it_was_left(yard: Yard, kind: str) -> None:
     commit(yard, f"{ASKED}workspace: {{place: {kind}}}\n")
     made = yard.create("good", "write app.txt fixed\ncommit one\nwrite ignored.txt x\nwrite new.txt y")
@@ -87,6 +87,7 @@ def test_work_is_judged_as_it_stands_and_as_it_was_left(yard: Yard, kind: str) -
     assert "verified now" in again.out
 
 
+@pytest.mark.long
 def test_what_is_not_right_is_refused_in_one_sentence(yard: Yard) -> None:
     commit(yard, ASKED)
     made = yard.ok(
@@ -119,6 +120,7 @@ def test_what_is_not_right_is_refused_in_one_sentence(yard: Yard) -> None:
     assert yard.ok("verify", "far", "--json").json()["receipts"][0]["verdict"] == "refused"
 
 
+@pytest.mark.long
 def test_what_stood_in_a_place_before_is_not_the_agents_work(yard: Yard) -> None:
     """An agent that was aborted leaves its place to the next; and a project puts files of its own into one."""
     first = yard.create("kept", "write a.txt x")

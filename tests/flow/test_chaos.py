@@ -32,6 +32,7 @@ def scratch(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.long
 def test_a_small_run_passes_and_leaves_nothing(run: Run, clean_env: dict[str, str], scratch: Path) -> None:
     only = [word for name in PLAYED for word in ("--only", name)]
     ran = run(

@@ -156,7 +156,7 @@ def test_the_gateways_records_count_where_they_are_whole(day: tuple[Scratch, dic
         records.unlink()
 
 
-@pytest.mark.parametrize("passed", ["end", "leave"])
+@pytest.mark.parametrize("passed", ["end", pytest.param("leave", marks=pytest.mark.long)])
 def test_when_the_days_money_is_spent_nothing_more_is_started_and_what_runs_is_ended_or_left(
     tmp_path: Path, passed: str
 ) -> None:

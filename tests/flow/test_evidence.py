@@ -329,6 +329,7 @@ def test_a_check_that_is_killed_each_time_it_is_run_has_failed_and_costs_no_more
         assert row["cause"].startswith("the check failed: ended by signal 9")
 
 
+@pytest.mark.long
 def test_pipes_in_repositories_inside_keep_no_honest_task_waiting(tmp_path: Path) -> None:
     with scratch(tmp_path) as home:
         trap = "cat >/dev/null; echo x >work.txt; git init -q in; rm in/.git/HEAD; mkfifo in/.git/HEAD"
@@ -345,6 +346,7 @@ def test_pipes_in_repositories_inside_keep_no_honest_task_waiting(tmp_path: Path
         assert "in/.git/HEAD is no plain file" in home.task(tasks[0])["cause"]
 
 
+@pytest.mark.long
 def test_a_place_that_cannot_be_taken_is_refused_to_the_last_and_whoever_is_told_may_mend_it(tmp_path: Path) -> None:
     agents = {
         "leaves": "cat >/dev/null; echo x >work.txt; test -p .gitignore || mkfifo .gitignore",

@@ -168,6 +168,7 @@ def test_an_agent_without_a_fence_is_said(home: Scratch) -> None:
 
 
 @fences
+@pytest.mark.bd
 def test_an_agent_cannot_close_its_task_with_bd(home: Scratch) -> None:
     place, project = home.place("p"), home.place("project")
     bd = parts.find("bd").bin

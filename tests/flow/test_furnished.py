@@ -64,6 +64,7 @@ def test_a_set_up_command_that_fails_ends_the_attempt_before_its_agent_begins(ho
         assert [tuple(one) for one in db.execute("SELECT * FROM ports")] == [], "it had ports, and they are free again"
 
 
+@pytest.mark.long
 def test_set_up_that_takes_long_holds_up_nobody_else(home: Scratch) -> None:
     """Eight wait in their set-up, more than there are hands for short steps; one without any comes through."""
     home.settle("max_concurrent=9")

@@ -41,6 +41,7 @@ def accounts(home: Scratch, *names: str) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_twenty_tasks_go_on_when_windows_run_dry_each_in_its_own_session(home: Scratch) -> None:
     path = provider(home, most=20, window=12.0)
     home.settle(
@@ -102,6 +103,7 @@ def test_a_storm_pauses_the_coder_and_burns_no_retries(home: Scratch) -> None:
     assert supervisor.stop() == 0
 
 
+@pytest.mark.long
 def test_sixty_agents_wait_for_memory_rather_than_take_more_than_there_is(home: Scratch) -> None:
     """A machine that is told it has room for sixteen: what they use is measured, and never promised twice."""
     each = 40_000_000

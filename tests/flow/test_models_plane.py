@@ -277,7 +277,7 @@ def test_sourcing_the_environment_executes_nothing(run: Run, boxes: Start, proje
     )
     for shell in ("sh", "bash"):
         argv = [shell, "-c", script]
-        env = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": "left over"}
+        env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "left over"}
         out = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, check=True).stdout
         assert out == evil + "unset"
     assert not (project / "owned").exists()
@@ -334,7 +334,7 @@ def test_doctor_names_the_remedy_for_what_is_wrong(run: Run, boxes: Start, proje
     run("generate")
     (project / ".env.subagent-fleet").chmod(0o644)
     subprocess.run(["git", "init", "-q", str(project)], check=True)
-    ran = run("doctor", "--json", env={"PATH": "/usr/bin:/bin"})
+    ran = run("doctor", "--json", env={"PATH": os.environ["PATH"]})
     assert ran.code == 1
     wrong = {check["finding"]: check["remedy"] for check in ran.json() if check["health"] == "wrong"}
     text = "\n".join(f"{finding} => {remedy}" for finding, remedy in wrong.items())
@@ -357,14 +357,14 @@ def test_doctor_is_content_when_all_is_well(run: Run, boxes: Start, project: Pat
     (programs / "claude").write_text("#!/bin/sh\n")
     (programs / "claude").chmod(0o755)
     (tmp_path / "home/.gitconfig").write_text("[user]\nname = Person\nemail = person@example.org\n")
-    ran = run("doctor", env={"PATH": f"{programs}:/usr/bin:/bin"})
+    ran = run("doctor", env={"PATH": f"{programs}:{os.environ['PATH']}"})
     assert ran.code == 0, ran.out
     assert "all well" in ran.out
     (programs / "tmux").write_text("#!/bin/sh\necho tmux 3.3a\n")
     (programs / "tmux").chmod(0o755)
-    assert "tmux is 3.3a" in run("doctor", env={"PATH": f"{programs}:/usr/bin:/bin"}).out
+    assert "tmux is 3.3a" in run("doctor", env={"PATH": f"{programs}:{os.environ['PATH']}"}).out
     (programs / "tmux").write_text("#!/bin/sh\necho tmux 2.9a\n")
-    ran = run("doctor", env={"PATH": f"{programs}:/usr/bin:/bin"})
+    ran = run("doctor", env={"PATH": f"{programs}:{os.environ['PATH']}"})
     assert (ran.code, "tmux is 2.9a, and 3.0 is the oldest that will do" in ran.out) == (1, True)
 
 
@@ -597,7 +597,7 @@ def test_doctor_finds_a_secret_in_git_and_a_stolen_litellm(
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    ran = run("doctor", env={"PATH": f"{program.parent}:/usr/bin:/bin"})
+    ran = run("doctor", env={"PATH": f"{program.parent}:{os.environ['PATH']}"})
     assert ran.code == 1
     assert ".env.subagent-fleet is in git" in ran.out
     assert "is 1.82.7: this release carried a credential stealer" in ran.out

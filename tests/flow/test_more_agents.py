@@ -21,7 +21,7 @@ from standins.agent_models import results
 from standins.coders.scratch import Record, Scratch, scratch
 from standins.work_models import CLOSING, TOKENS, attempt_of, coder_of, conversation, works
 
-pytestmark = [pytest.mark.more_agents, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.more_agents, pytest.mark.timeout(240)]
 
 each = pytest.mark.parametrize("coder", list(MORE_MODELS))
 SECONDS = 200

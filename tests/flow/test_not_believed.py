@@ -107,6 +107,7 @@ def test_a_reader_that_goes_away_costs_no_task(home: Scratch) -> None:
     assert {home.task(task)["state"] for task in tasks} == {"done"}
 
 
+@pytest.mark.long
 def test_an_agent_that_never_stops_talking_holds_up_nobody(home: Scratch) -> None:
     home.settle(
         "coder=quiet",

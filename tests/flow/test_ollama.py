@@ -36,7 +36,7 @@ def ollama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = tmp_path_factory.mktemp("ollama")
     address = f"127.0.0.1:{free_port()}"
     program = parts.find("ollama").bin / "ollama"
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "OLLAMA_HOST": address, "OLLAMA_MODELS": str(home / "models")}
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "OLLAMA_HOST": address, "OLLAMA_MODELS": str(home / "models")}
     with open(home / "log", "wb") as log:
         server = subprocess.Popen([program, "serve"], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,7 @@ def events(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
+@pytest.mark.long
 def test_codex_and_opencode_work_through_the_gateway(
     gateway: Run, boxes: Callable[..., Boxes], project: Path, clean_env: dict[str, str], agents_path: str
 ) -> None:
@@ -86,7 +88,7 @@ def test_aider_reads_its_files_and_asks_the_gateway(
     up = gateway("gateway", "up")
     assert up.code == 0, up.err
     with watching() as proxy:
-        path = f"{parts.find('aider').bin}:/usr/bin:/bin"
+        path = f"{parts.find('aider').bin}:{os.environ['PATH']}"
         env = {"PATH": path, "HOME": clean_env["HOME"], "TERM": "dumb", "OPENAI_API_KEY": "left over", **proxy.env}
         script = "exec aider --no-git --yes-always --no-pretty --no-show-release-notes --message 'Say hello.'"
         out, err = run_agent(script, project, env)

@@ -295,6 +295,7 @@ def would_ask(rules: list[dict[str, str]]) -> set[tuple[str, str]]:
     return {what for what, action in last.items() if action == "ask"}
 
 
+@pytest.mark.long
 def test_an_opencode_role_thinks_with_its_own_model_and_gets_only_its_tools(desk: Desk) -> None:
     desk.generate(opencode)
     task = {"description": "plan", "prompt": "plan it", "subagent_type": "planner"}

@@ -141,6 +141,7 @@ def test_what_is_saved_is_listed_shown_restored_and_dropped(home: Scratch, proje
     assert home.ok("salvage", "list", cwd=project).err == "nothing was saved here\n"
 
 
+@pytest.mark.long
 def test_what_is_shown_fits_the_terminal_and_is_whole_when_piped(home: Scratch, project: Path) -> None:
     title, words = "Write a very long story about the harbour " * 3, "写 a word " * 40
     done = home.add(title, cwd=project)
@@ -181,6 +182,7 @@ def test_where_there_can_be_no_place_a_task_is_told_why(home: Scratch) -> None:
 
 
 @pytest.mark.tmux
+@pytest.mark.long
 def test_the_place_of_an_agent_is_compared_saved_and_restored_by_the_names_that_people_use(tmp_path: Path) -> None:
     with yard(tmp_path) as made:
         (made.project / "fleet.yaml").write_text(FLEET_YAML + "workspace: {branch_prefix: agents/, env_file: .env.x}\n")

@@ -408,6 +408,7 @@ def refuses(asked: Asked) -> Answer:
     return Refuse(401, "authentication_error", "the key of this test is spent")
 
 
+@pytest.mark.long
 def test_what_a_provider_refused_is_the_cause_and_burns_no_attempt(tmp_path: Path) -> None:
     with house(tmp_path, refuses) as at:
         at.prepare()
@@ -449,6 +450,7 @@ class Metered:
         return Refuse(429, "rate_limit_error", "This would exceed your account's rate limit.", told)
 
 
+@pytest.mark.long
 def test_claude_waits_until_its_window_resets_and_goes_on_in_the_same_session(tmp_path: Path) -> None:
     """With a subscription, which is what tells of windows: a made-up token in an account of its own."""
     provider = Metered()
@@ -498,6 +500,7 @@ def test_a_killed_supervisors_agent_is_adopted_and_asked_nothing_twice(tmp_path:
         assert at.processes() == {}
 
 
+@pytest.mark.long
 def test_a_killed_agents_session_goes_on_and_its_tokens_are_not_taken_off_again(tmp_path: Path) -> None:
     gate = Gate()
     with house(tmp_path, gate.before(works, step=1)) as at:
@@ -518,6 +521,7 @@ def test_a_killed_agents_session_goes_on_and_its_tokens_are_not_taken_off_again(
         assert second["cost"] == pytest.approx(of(at.events(task), "result")[-1]["cost"])
 
 
+@pytest.mark.long
 def test_an_abort_in_the_middle_of_a_tool_call_leaves_nothing_alive(tmp_path: Path) -> None:
     started, never = tmp_path / "started", tmp_path / "never"
     os.mkfifo(started)
@@ -542,6 +546,7 @@ def test_an_abort_in_the_middle_of_a_tool_call_leaves_nothing_alive(tmp_path: Pa
         assert [one["verdict"] for one in at.history(task)] == ["cancelled"]
 
 
+@pytest.mark.long
 def test_the_demonstration_can_be_had_with_the_real_claude_code(tmp_path: Path) -> None:
     """Its scratch home has no settings for an agent: what Claude Code needs is in the user's own, where it belongs."""
     with house(tmp_path, works) as at:
@@ -608,6 +613,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, d
         yield at, ids
 
 
+@pytest.mark.long
 def test_a_full_session_is_taken_up_once_more_to_write_its_notes(limited: tuple[House, dict[str, str]]) -> None:
     at, ids = limited
     task = ids["full"]
@@ -625,6 +631,7 @@ def test_a_full_session_is_taken_up_once_more_to_write_its_notes(limited: tuple[
     assert first["cost"] > 0
 
 
+@pytest.mark.long
 def test_what_a_task_may_cost_is_kept_by_the_agent_itself(limited: tuple[House, dict[str, str]]) -> None:
     at, ids = limited
     row, (attempt,) = at.tasks()[ids["costly"]], at.history(ids["costly"])

@@ -23,7 +23,7 @@ from standins.agent_models import Answer, results
 from standins.coders.scratch import Ran, until
 from standins.model_server import Asked, Call, Say
 
-pytestmark = [pytest.mark.agents, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.agents, pytest.mark.tmux, pytest.mark.timeout(240)]
 
 PROMPT = "-x Say 'hello' to \"$(whoami)\" and `id`;\nüber 🦆 漢字\n\n\t- and nothing else"
 LONG = PROMPT + "\n" + "a line of 40 characters, more or less..\n" * 1250 + "the very end"
@@ -177,6 +177,7 @@ def test_claude_code_on_a_branch_is_talked_to_watched_and_ended(yard: Yard) -> N
     yard.nothing_is_left()
 
 
+@pytest.mark.long
 def test_five_at_once(yard: Yard) -> None:
     made = yard.json("fanout", "5", "auth", "--agent", f"claude:{MODELS['claude']}", "--prompt", "Go on")
     assert [(one["branch"], one["prompt_taken"]) for one in made] == [(f"auth-A{n}", True) for n in range(1, 6)]
@@ -186,6 +187,7 @@ def test_five_at_once(yard: Yard) -> None:
     yard.nothing_is_left()
 
 
+@pytest.mark.long
 def test_three_kinds_at_once(yard: Yard) -> None:
     who = ",".join(f"{coder}:{model}" for coder, model in MODELS.items())
     made = yard.json("fanout", "3", "mixed", "--agent", who, "--prompt", PROMPT)

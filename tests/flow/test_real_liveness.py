@@ -28,6 +28,7 @@ def wants_a_file_elsewhere(asked: Asked) -> Answer:
     return shell("claude", "touch /elsewhere/file") if "tool_result" not in str(asked.body) else Say("I may not.")
 
 
+@pytest.mark.long
 def test_one_that_is_denied_a_permission_is_seen_to_wait(tmp_path: Path) -> None:
     gate = Gate()
     with house(tmp_path, gate.before(wants_a_file_elsewhere, step=1)) as at:
@@ -99,6 +100,7 @@ def reads_the_same_until_it_is_told(asked: Asked) -> Answer:
 
 
 @each
+@pytest.mark.long
 def test_one_that_does_the_same_for_ever_is_nudged_and_goes_on_in_its_session(coder: str, tmp_path: Path) -> None:
     with house(tmp_path, reads_the_same_until_it_is_told) as at:
         at.fleet("init", "--home-only")

@@ -92,6 +92,7 @@ def made(at: House, coder: str, attempt: str) -> str:
     return (at.desk.project / coder / f"{attempt}.txt").read_text().strip()
 
 
+@pytest.mark.long
 def test_each_cli_waits_for_the_answer_even_when_its_supervisor_is_killed(tmp_path: Path) -> None:
     with house(tmp_path, asks_with_the_tool) as at:
         at.prepare("max_concurrent=3")
@@ -122,6 +123,7 @@ def test_each_cli_waits_for_the_answer_even_when_its_supervisor_is_killed(tmp_pa
         assert at.processes() == {}
 
 
+@pytest.mark.long
 def test_claude_code_asks_in_the_file_and_goes_on_in_the_same_session(tmp_path: Path) -> None:
     with house(tmp_path, asks_in_the_file) as at:
         at.prepare()

@@ -277,6 +277,7 @@ def test_a_background_child_that_holds_the_output_holds_no_slot_and_is_ended(hom
     assert home.shown(second)["history"][0]["ending"] == "finished"
 
 
+@pytest.mark.long
 def test_abort_ends_the_whole_tree_however_deaf_it_is(home: Scratch) -> None:
     """Kill left grandchildren."""
     home.settle(coders={"stubborn": {}})

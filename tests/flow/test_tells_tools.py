@@ -43,6 +43,7 @@ def test_whoever_is_declared_to_tell_tool_calls_is_held_to_it(home: Scratch) -> 
     assert (refused.code, "tools" in refused.err) == (2, True)
 
 
+@pytest.mark.long
 def test_whoever_has_told_one_is_held_to_it_from_then_on_unless_it_is_said_not_to_be(home: Scratch) -> None:
     home.settle("coder=mine", coders={"mine": says(RESULT), "other": says(RESULT)})
     assert proof(home, "mine")[0] == "verified", "nobody knows yet whether it tells"

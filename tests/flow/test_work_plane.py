@@ -511,6 +511,7 @@ def test_run_with_a_coder_goes_between_the_task_and_the_machine(home: Scratch) -
     assert home.fleet("run", "--detach", "--drain").code == 2
 
 
+@pytest.mark.long
 def test_a_supervisor_that_left_between_settling_and_the_end_leaks_no_slot(home: Scratch) -> None:
     home.settle("coder=ok", "max_concurrent=1", coders={"ok": {}})
     place = home.place("p")

@@ -88,7 +88,7 @@ class Desk:
     def environment(self) -> dict[str, str]:
         proxy = self.model.endpoint
         return {
-            "PATH": os.pathsep.join([*(str(parts.find(name).bin) for name in PARTS), os.defpath]),
+            "PATH": os.pathsep.join([*(str(parts.find(name).bin) for name in PARTS), os.environ["PATH"]]),
             "HOME": str(self.home),
             "FLEET_KEY": KEY,
             "IS_SANDBOX": "1",  # Claude Code will not work unasked as root, except in a sandbox

@@ -131,7 +131,7 @@ class Yard(Scratch):
 
     def tmux(self, *words: str, project: Path | None = None) -> str:
         argv = [REAL["tmux"], "-u", "-L", self.socket(project), *words]
-        env = {"PATH": "/usr/bin:/bin", "LC_CTYPE": "C.UTF-8", "TERM": "screen-256color"}
+        env = {"PATH": os.environ["PATH"], "LC_CTYPE": "C.UTF-8", "TERM": "screen-256color"}
         return subprocess.run(argv, env=env, capture_output=True, check=False).stdout.decode().strip()
 
     def sessions(self, project: Path | None = None) -> list[str]:

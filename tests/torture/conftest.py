@@ -15,6 +15,7 @@ from standins.witness.scene import LARGE, SEED, Scene
 
 FIGURES: list[tuple[str, str, str]] = []
 LEFT_OUT: list[str] = []
+os.environ["FLEET_SEED"] = str(SEED)  # of several processes, the first one chooses
 
 
 def can_mount() -> bool:
@@ -48,6 +49,19 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         made.close()
         left = made.all()
     assert not left, f"processes left behind: {left}"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of several processes tells the first one its figures."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["torture"] = (FIGURES, LEFT_OUT)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    figures, left_out = getattr(node, "workeroutput", {}).get("torture", ((), ()))
+    FIGURES.extend(figures)
+    LEFT_OUT[:] = left_out  # each process leaves out the same
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

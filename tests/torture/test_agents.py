@@ -30,6 +30,7 @@ MB = 1024 * 1024
 LADDER, GRACE = 15.0, 2.0
 
 
+@pytest.mark.long
 def test_poison_on_stdout_costs_neither_the_supervisor_nor_a_later_event(scene: Scene) -> None:
     megabytes, seconds = scale(256, 1024), scale(2, 10)
     scene.works("short", steps=1)
@@ -81,6 +82,7 @@ def clinging(scene: Scene, kinds: tuple[str, ...], name: str = "", **limits: obj
     return ids
 
 
+@pytest.mark.long
 def test_aborts_and_limits_leave_nothing_alive(scene: Scene) -> None:
     scene.settings(max_concurrent=20)
     aborted, limited = clinging(scene, KINDS, "a"), clinging(scene, (*KINDS, "leaves"), "b", timeout="3s")
@@ -121,7 +123,10 @@ BARE = pytest.mark.xfail(
 )
 
 
-@pytest.mark.parametrize("kind", ["daemon", "forks", pytest.param("leaves", marks=BARE)])
+@pytest.mark.parametrize(
+    "kind",
+    ["daemon", pytest.param("forks", marks=pytest.mark.long), pytest.param("leaves", marks=[BARE, pytest.mark.long])],
+)
 def test_a_killed_keeper_leaves_no_orphans(scene: Scene, kind: str) -> None:
     """What comes from an agent is found again by the environment it was started with."""
     mark = next(iter(clinging(scene, (kind,))))
@@ -135,6 +140,7 @@ def test_a_killed_keeper_leaves_no_orphans(scene: Scene, kind: str) -> None:
     scene.report(f"keeper killed, agent {kind}", "orphans gone after, s", f"{took:.1f}")
 
 
+@pytest.mark.long
 def test_a_keeper_that_is_terminated_does_not_cancel_the_task(scene: Scene) -> None:
     """A machine that shuts down terminates every process; only a person cancels."""
     scene.works("long", steps=10, pause=0.2)
@@ -147,6 +153,7 @@ def test_a_keeper_that_is_terminated_does_not_cancel_the_task(scene: Scene) -> N
     assert scene.states() == {task: "done"}, scene.said()
 
 
+@pytest.mark.long
 def test_an_abort_ends_a_check_that_runs(scene: Scene) -> None:
     scene.works("short", steps=0)
     task = scene.add(cwd=scene.directory("w"), check=f"exec sleep 300.{scene.seed}")
@@ -161,6 +168,7 @@ def test_an_abort_ends_a_check_that_runs(scene: Scene) -> None:
     assert scene.states() == {task: "cancelled"}
 
 
+@pytest.mark.long
 def test_a_check_whose_keeper_is_killed_leaves_nothing_and_is_not_held_against_the_coder(scene: Scene) -> None:
     scene.works("short", steps=0)
     task = scene.add(cwd=scene.directory("w"), check="sleep 2; true", attempts=1)
@@ -177,6 +185,7 @@ def settled(scene: Scene) -> int:
     return sum(file.read_bytes().count(b'"settled"') for file in (scene.home / "logging").glob("*.jsonl"))
 
 
+@pytest.mark.long
 def test_thousands_of_short_tasks_leave_the_supervisor_as_it_was(scene: Scene) -> None:
     number, warm = scale(300, 10_000), scale(60, 500)
     scene.script("quick", 'echo "$FLEET_ATTEMPT" >"$FLEET_ATTEMPT.done"; echo done')

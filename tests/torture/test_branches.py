@@ -25,7 +25,14 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
 
 
 @pytest.mark.parametrize(
-    ("what", "program"), [(begun, "git"), (begun, "tmux"), (ended, "git"), (ended, "tmux"), (restored, "git")]
+    ("what", "program"),
+    [
+        (begun, "git"),
+        *(
+            pytest.param(what, program, marks=pytest.mark.long)
+            for what, program in ((begun, "tmux"), (ended, "git"), (ended, "tmux"), (restored, "git"))
+        ),
+    ],
 )
 def test_killed_at_a_call(yard: Yard, what: Callable[[Yard, str, Crash], Ran], program: str) -> None:
     """In large at every call and in every way; in small at some."""
@@ -38,6 +45,7 @@ def test_killed_at_a_call(yard: Yard, what: Callable[[Yard, str, Crash], Ran], p
 
 
 @pytest.mark.parametrize("what", ["create", "kill"])
+@pytest.mark.long
 def test_killed_at_any_moment(yard: Yard, what: str) -> None:
     chance, whole = random.Random(SEED), 0.0
     for n in range(scale(2, 60)):

@@ -12,6 +12,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from standins.witness.scene import Scene
 
 SECRET = "the-secret-of-somebody-else"
@@ -47,6 +49,7 @@ exit 0
 """
 
 
+@pytest.mark.long
 def test_what_agents_plant_among_our_files_is_neither_read_nor_in_the_way(scene: Scene) -> None:
     secret = scene.root / "secret"
     secret.write_text(f"{SECRET}\n")
@@ -235,6 +238,7 @@ def commits(scene: Scene, task: str) -> str:
     return str([one["subject"] for one in json.loads(done.out)["result"]["commits"]])
 
 
+@pytest.mark.long
 def test_an_agent_that_hides_its_head_has_not_done_anything(scene: Scene) -> None:
     """A head that git will not tell is no proof of an effect."""
     scene.script("hides", "git config uploadpack.hideRefs HEAD; git config core.repositoryformatversion 99")
@@ -255,6 +259,7 @@ TITLES = [
 IDS = ["../t1", "t1/../t1", "/etc/passwd", "-h1", "t1\n", "t1\x1b[31m", ".", "..", "t1.", "t" * 200, "%2e%2e"]
 
 
+@pytest.mark.long
 def test_odd_titles_and_ids_lead_nowhere_and_no_terminal_obeys_them(scene: Scene) -> None:
     scene.works("short", steps=0)
     before = tree(scene)

@@ -95,6 +95,7 @@ def kill_a_keeper(scene: Scene, robbed: set[str]) -> None:
         robbed.add(f"{path.parents[1].name}.{path.name}")
 
 
+@pytest.mark.long
 def test_killed_supervisors_and_keepers_lose_and_double_nothing(scene: Scene) -> None:
     number = scale(40, 1000)
     scene.settings(max_concurrent=scale(6, 12))
@@ -165,6 +166,7 @@ def wait_for_agents(scene: Scene, child: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.long
 def test_a_supervisor_that_is_told_to_stop_lets_go_and_its_agents_are_adopted(
     scene: Scene, sign: signal.Signals
 ) -> None:
@@ -188,6 +190,7 @@ def test_a_supervisor_that_is_told_to_stop_lets_go_and_its_agents_are_adopted(
     assert len(scene.seen("start")) == len(ids)
 
 
+@pytest.mark.long
 def test_a_second_signal_ends_a_supervisor_at_once(scene: Scene) -> None:
     """The first waits for a step that will not end: the check of a task."""
     scene.works("short", steps=1)
@@ -202,6 +205,7 @@ def test_a_second_signal_ends_a_supervisor_at_once(scene: Scene) -> None:
     assert child.returncode == 0
 
 
+@pytest.mark.long
 def test_a_supervisor_stops_in_time_though_a_check_runs_and_somebody_rings(scene: Scene) -> None:
     """Tasks that are added meanwhile wake it again and again; that must not keep it."""
     scene.works("short", steps=1)
@@ -214,6 +218,7 @@ def test_a_supervisor_stops_in_time_though_a_check_runs_and_somebody_rings(scene
     assert child.returncode == 0
 
 
+@pytest.mark.long
 def test_of_many_supervisors_one_has_the_home(scene: Scene) -> None:
     scene.works("short", steps=3, pause=0.2)
     scene.settings(max_concurrent=4)
@@ -245,6 +250,7 @@ def compete(scene: Scene) -> subprocess.Popen[bytes]:
     return winner
 
 
+@pytest.mark.long
 def test_a_first_start_that_is_killed_can_be_started_again(scene: Scene) -> None:
     """The engine makes its tables at the first start; half of them must not be in the way of the second."""
     for n in range(scale(3, 30)):

@@ -51,6 +51,7 @@ def test_a_locked_queue_ends_no_agent_and_loses_no_completion(scene: Scene) -> N
     assert child.returncode == 0
 
 
+@pytest.mark.long
 def test_a_supervisor_that_starts_while_the_queue_is_locked_adopts_all_the_same(scene: Scene) -> None:
     scene.works("long", steps=LOCKED_FOR * 5 + 10, pause=0.2)
     ids = scene.fill([{"title": "t", "cwd": str(scene.directory(f"w{n}"))} for n in range(3)])
@@ -69,6 +70,7 @@ def test_a_supervisor_that_starts_while_the_queue_is_locked_adopts_all_the_same(
 # ---- the disk
 
 
+@pytest.mark.long
 def test_claims_stop_for_want_of_disk_and_go_on_when_there_is_some(scene: Scene) -> None:
     scene.works()
     scene.settings(min_free_disk="900TB")
@@ -92,6 +94,7 @@ def sizes(scene: Scene) -> list[int]:
     return sorted(scene.random.sample(range(65_536, 400_000, 512), WRITES))
 
 
+@pytest.mark.long
 def test_writes_that_fail_leave_a_state_that_a_later_run_finishes(scene: Scene) -> None:
     scene.works("short", steps=1)
     valid = 0
@@ -130,6 +133,7 @@ def finish(scene: Scene, ids: list[str], size: int, stopped: int | None) -> None
 
 
 @pytest.mark.mount
+@pytest.mark.long
 def test_a_full_disk_loses_nothing(scene: Scene) -> None:
     scene.works("short", steps=3, pause=0.2)
     with small_disk(scene.home, "24m"):
@@ -164,6 +168,7 @@ def all_done(scene: Scene, ids: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("hours", [-48, 48])
+@pytest.mark.long
 def test_a_jump_of_the_clock_neither_robs_nor_stretches_a_wait(scene: Scene, hours: int) -> None:
     """The times in the ledger are moved instead of the clock: to the ledger it is the same."""
     scene.script("fails", 'echo "start $FLEET_TASK_ID $FLEET_ATTEMPT $$" >>"$WITNESS"; sleep 0.3; exit 3')
@@ -197,6 +202,7 @@ def move_times(file: Path, seconds: float) -> None:
 # ---- the settings
 
 
+@pytest.mark.long
 def test_broken_settings_keep_the_last_good_ones_and_new_ones_take_effect(scene: Scene) -> None:
     scene.works("long", steps=600, pause=0.2)
     scene.settings(max_concurrent=1)

@@ -102,7 +102,7 @@ class Scratch:
         self.home = self.user / ".fleet"
         self.user.mkdir()
         self.env = {
-            "PATH": f"{python.parent}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{python.parent}:{os.environ['PATH']}",
             "HOME": str(self.user),
             "FLEET_HOME": str(self.home),
             "LANG": "C.UTF-8",

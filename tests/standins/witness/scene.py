@@ -69,7 +69,7 @@ class Scene:
     @property
     def env(self) -> dict[str, str]:
         return {
-            "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(self.home.parent),
             "FLEET_HOME": str(self.home),
             "LANG": "C.UTF-8",
