@@ -17,7 +17,8 @@ BIN = Path(sys.executable).parent
 LINT = ("ruff check --quiet .", "ruff format --check --quiet .", "mypy --no-error-summary", "lint-imports --no-cache")
 AT_ONCE = ("--numprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")  # a third of a test is waiting
 # Those with the longest files first, so that no process is left with a long one at the end.
-FOLDERS = ("tests/torture", "tests/flow", "tests/contract", "tests/docs", "tests/unit")
+FOLDERS = ("tests/flow", "tests/contract", "tests/docs", "tests/unit")
+FAULTS = ("--numprocesses=2", "--dist=load", "tests/torture")  # what is promised is promised in seconds, too
 LITELLM = "from fleet.gateway import environment; environment.ensure(print)"
 
 
@@ -51,8 +52,9 @@ def main(argv: list[str]) -> int:
         return 2
     passed = lint()
     passed = install(parts) and passed
-    pytest: list[str | Path] = [sys.executable, "-m", "pytest", "--durations=8", *AT_ONCE, *FOLDERS]
-    passed = step("tests", pytest, PARTS=parts) and passed
+    pytest: list[str | Path] = [sys.executable, "-m", "pytest", "--durations=8"]
+    passed = step("promises under faults", [*pytest, *FAULTS], PARTS=parts) and passed
+    passed = step("tests", [*pytest, *AT_ONCE, *FOLDERS], PARTS=parts) and passed
     return 0 if passed else 1
 
 
