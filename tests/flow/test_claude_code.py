@@ -142,6 +142,9 @@ def test_each_subagent_thinks_on_its_own_node(
     assert {body["model"] for body in big} == {"demo:32b"}
     assert {body["options"]["num_ctx"] for body in [*small, *big]} == {16384, 32768}
     assert proxy.asked == [], "something wanted to leave this machine"
+    assert not [body for body in [*small, *big] if body.get("think")], "neither of these models can think"
+    windows = {model: use["contextWindow"] for model, use in final["modelUsage"].items()}
+    assert set(windows.values()) == {32768}, windows
     its_requests_are_known(Records(Path(clean_env["FLEET_HOME"])), len(small + big), final)
 
     # Claude Code read the whole description as one string, and the fields after it as they were meant.

@@ -132,8 +132,17 @@ def test_an_engine_that_cannot_be_launched_says_which_package_may_be_the_cause(s
     assert failed.endswith(f": {sentence}")
 
 
-def test_an_engine_of_a_known_version_that_fails_is_not_blamed_on_it(setup: Setup) -> None:
+def test_an_engine_newer_than_the_oldest_that_works_is_named_with_that_one(setup: Setup) -> None:
     env = setup.env | {"PYTHONPATH": str(shadow(setup.home.root, "3.4.9"))}
+    ran = setup.home.fleet("run", "--drain", env=env)
+    assert ran.code == 1
+    suspect = "(it happened with dbos 3.4.9; 3.4 is known to work: "
+    assert ran.err.startswith(f"fleet: RuntimeError: {LAUNCH} {suspect}")
+    assert ran.err.endswith(" install dbos==3.4)\n  next: fleet doctor\n")
+
+
+def test_the_oldest_engine_that_works_is_not_blamed_when_it_fails(setup: Setup) -> None:
+    env = setup.env | {"PYTHONPATH": str(shadow(setup.home.root, "3.4"))}
     ran = setup.home.fleet("run", "--drain", env=env)
     assert (ran.code, ran.err) == (1, f"fleet: RuntimeError: {LAUNCH}\n  next: fleet doctor\n")
 

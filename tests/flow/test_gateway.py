@@ -91,6 +91,8 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
         assert "big speaking" in ask(two, token, "claude-opus-9-20991231").decode(), "a name of Claude Code's own"
         assert len(two.small.requests) == before
 
+        its_context_is_kept(two, token)
+
         with pytest.raises(urllib.error.HTTPError) as refused:
             ask(two, "sk-wrong", "claude-haiku-local")
         assert refused.value.code in (400, 401)
@@ -123,6 +125,20 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
     (project / "fleet.yaml").write_text(text)
     assert gateway("gateway", "status").code == 1
     assert gateway("gateway", "down").out == "no gateway was running\n"
+
+
+def its_context_is_kept(two: Boxes, token: str) -> None:
+    """What cannot fit is refused before it reaches a node, in words that make Claude Code shorten its conversation."""
+    before = len(two.small.requests)
+    long = [{"role": "user", "content": "one more word " * 5000}]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        ask(two, token, "claude-haiku-local", messages=long)
+    said = refused.value.read().decode()
+    assert (refused.value.code, "ContextWindowExceededError" in said) == (400, True), said
+    refused.value.close()
+    assert len(two.small.requests) == before
+    thinking = {"type": "adaptive"}
+    assert b"small speaking" in ask(two, token, "claude-haiku-local", thinking=thinking), "its place is free again"
 
 
 def test_a_weak_key_is_refused_before_anything_starts(run: Run, boxes: Start) -> None:

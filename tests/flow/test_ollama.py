@@ -28,6 +28,10 @@ TEMPLATE \"\"\"{{{{ range .Messages }}}}<|im_start|>{{{{ .Role }}}}
 PARAMETER stop <|im_end|>
 PARAMETER num_thread 1
 """
+WITH_TOOLS = "tools:135m"  # the same weights; from a template with tools and no thinking, Ollama knows what it can do
+TOOLS_TEMPLATE = """{{{{ if .Tools }}}}<|im_start|>system
+You have tools.<|im_end|>
+{{{{ end }}}}{{{{ range .Messages }}}}"""
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +46,13 @@ def ollama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         wait_until_it_answers(f"http://{address}/api/version", server)
         modelfile = home / "Modelfile"
-        modelfile.write_text(MODELFILE.format(weights=parts.find("smollm2").home / "model.gguf"))
-        create: list[str | Path] = [program, "create", NAME, "-f", modelfile]
-        subprocess.run(create, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120)
+        for name, template in (
+            (NAME, MODELFILE),
+            (WITH_TOOLS, MODELFILE.replace("{{{{ range .Messages }}}}", TOOLS_TEMPLATE)),
+        ):
+            modelfile.write_text(template.format(weights=parts.find("smollm2").home / "model.gguf"))
+            create: list[str | Path] = [program, "create", name, "-f", modelfile]
+            subprocess.run(create, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120)
         yield f"http://{address}"
     finally:
         server.terminate()
@@ -95,8 +103,8 @@ def test_the_real_thing_beside_bad_neighbours(run: Run, fleet: str, project: Pat
     assert {name: node["cause"] for name, node in found.items()} == {
         "real": None, "refused": "refused", "black-hole": "timed out", "garbage": "connection broken",
     }  # fmt: skip
-    (model,) = found["real"]["models"]
-    assert (model["name"], model["quantisation"]) == (NAME, "Q4_1")
+    model = next(model for model in found["real"]["models"] if model["name"] == NAME)
+    assert model["quantisation"] == "Q4_1"
     assert 0.1 < model["parameters"] < 0.2
     written = json.loads((project / ".subagent-fleet" / "discovery.json").read_text())
     assert [node["node"] for node in written["nodes"]] == list(found)
@@ -139,3 +147,37 @@ def test_init_finds_it_and_the_starter_is_ready(run: Run, ollama: str, project: 
     assert "PLACEHOLDER" not in text
     assert run("validate").code == 0
     assert os.path.exists(project / ".subagent-fleet" / "fleet.schema.json")
+
+
+ONE_MODEL = """\
+project: {{name: real}}
+gateway: {{port: {port}}}
+nodes: {{real: {{endpoint: "{ollama}"}}}}
+models: {{tiny: {{node: real, ollama_model: "{name}", litellm_alias: local-coder, context: 2048, keep_alive: 30m}}}}
+agents: {{implementer: {{model: tiny, description: builds}}}}
+"""
+
+
+@pytest.mark.litellm
+@pytest.mark.agents
+def test_claude_code_is_answered_by_a_model_that_cannot_think(
+    gateway: Run, ollama: str, project: Path, clean_env: dict[str, str], agents_path: str
+) -> None:
+    (project / "fleet.yaml").write_text(ONE_MODEL.format(port=free_port(), ollama=ollama, name=WITH_TOOLS))
+    assert gateway("generate").code == 0
+    assert gateway("gateway", "up").code == 0
+    script = ". ./.env.subagent-fleet && exec claude -p --bare --output-format json"
+    env = {"PATH": agents_path, "HOME": clean_env["HOME"], "IS_SANDBOX": "1", "DISABLE_AUTOUPDATER": "1"}
+    asked = subprocess.run(
+        ["sh", "-c", script],
+        cwd=project,
+        env=env,
+        input="say hi",
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    result = json.loads(asked.stdout)
+    assert (result["type"], result["is_error"]) == ("result", False), asked.stdout + asked.stderr
+    assert result["usage"]["output_tokens"] > 0

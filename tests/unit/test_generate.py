@@ -66,11 +66,31 @@ def test_ollama_gets_its_window_and_stays_loaded() -> None:
     assert params["model"] == "ollama_chat/coder:32b"
     assert (params["num_ctx"], params["keep_alive"], params["timeout"]) == (32768, -1, 600)
     assert params["api_base"] == "http://b:11434"
+    assert params["extra_body"] == {"truncate": False, "shift": False}
+
+
+@pytest.mark.parametrize(("context", "most"), [(8192, 6307), (16384, 12615), (32768, 25231), (131072, 100925)])
+def test_a_prompt_may_be_as_long_as_leaves_room_for_an_answer(context: int, most: int) -> None:
+    heavy = replace(FLEET.models["h"], context=context)
+    made = config(replace(FLEET, models={**FLEET.models, "h": heavy}))
+    assert made["router_settings"]["enable_pre_call_checks"] is True
+    limits = {entry["litellm_params"]["model"]: entry["model_info"]["max_input_tokens"] for entry in made["model_list"]}
+    assert limits["ollama_chat/coder:32b"] == most
+    exported = claude.exports(replace(FLEET, models={**FLEET.models, "h": heavy}))
+    assert exported["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == str(context)
+    assert exported["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == str(context // 8)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in (Kind.OPENROUTER, Kind.ANTHROPIC)])
+def test_no_model_of_ones_own_is_asked_to_think_that_may_not_be_able_to(kind: Kind) -> None:
+    nodes = {**FLEET.nodes, "big": replace(FLEET.nodes["big"], kind=kind)}
+    params = config(replace(FLEET, nodes=nodes))["model_list"][0]["litellm_params"]
+    assert params["additional_drop_params"] == ["reasoning_effort"]
 
 
 def test_settings_that_do_harm_are_not_written() -> None:
     text = litellm.render(FLEET)[0].content.decode()
-    assert not re.search(r"\b(rpm|tpm|max_parallel_requests|enable_pre_call_checks)\b", text)
+    assert not re.search(r"\b(rpm|tpm|max_parallel_requests)\b", text)
     assert config(FLEET)["general_settings"]["background_health_checks"] is False
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata, util
 
 from packaging.requirements import Requirement
-from packaging.version import InvalidVersion
+from packaging.version import InvalidVersion, Version
 
 from fleet import DISTRIBUTION
 
 MAX_TEXT = 1000  # characters of a library's own words
+ENGINE = "fleet.engine.durable"
+IMPORT_NAMES = {"pyyaml": "yaml", "agent-client-protocol": "acp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,12 @@ class Dependencies:
 
     installed: Mapping[str, str | None]
     faults: tuple[Fault, ...]
-    repair: str | None = None  # the command that brings the right versions
+    oldest: Mapping[str, str]  # that is known to work
+    command: Callable[[Iterable[Fault]], str]  # that brings the right versions
+
+    @property
+    def repair(self) -> str | None:
+        return self.command(self.faults) if self.faults else None
 
 
 def find_faults(requirements: Iterable[str], installed: Mapping[str, str | None]) -> list[Fault]:
@@ -78,7 +87,9 @@ def check_dependencies() -> Dependencies | None:
     installer = (own.read_text("INSTALLER") or "").strip()
     if util.find_spec("pip") is None:
         installer = "uv"
-    return Dependencies(installed, faults, repair_command(faults, installer, sys.executable) if faults else None)
+    oldest = {need.name: bound.version for need in map(Requirement, requirements) for bound in need.specifier
+              if bound.operator == ">="}  # fmt: skip
+    return Dependencies(installed, faults, oldest, partial(repair_command, installer=installer, python=sys.executable))
 
 
 def _installed_version(name: str) -> str | None:
@@ -89,12 +100,32 @@ def _installed_version(name: str) -> str | None:
 
 
 def explain_failure(problem: Exception) -> str:
-    """What failed, in its own words; and the packages outside their known ranges, which may be the cause."""
+    """What failed, in its own words; and which package may be the cause, with the versions that are known to work."""
     said = f"{type(problem).__name__}: {' '.join(str(problem).split())}"[:MAX_TEXT]
     try:
         found = check_dependencies()
+        suspect = find_suspect(problem, found) if found is not None else None
     except Exception:  # what failed first is what counts
         return said
-    if found is None or not found.faults:
-        return said
-    return f"{'; '.join(map(str, found.faults))}: {found.repair} (what failed: {said})"
+    if found is not None and found.faults:
+        return f"{'; '.join(map(str, found.faults))}: {found.repair} (what failed: {said})"
+    return f"{said} ({suspect})" if suspect else said
+
+
+def find_suspect(problem: Exception, found: Dependencies) -> str | None:
+    """The package in which it happened, when that is newer than the oldest that is known to work."""
+    frames = traceback.walk_tb(problem.__traceback__)
+    names = {getattr(problem, "name", None), *(frame.f_globals.get("__name__") for frame, _ in frames)}
+    modules = {str(name).partition(".")[0] for name in names if name}
+    if ENGINE in names:
+        modules.add("dbos")
+    for name in [name for name in found.installed if import_name(name) in modules]:
+        version, oldest = found.installed[name], found.oldest.get(name)
+        if version and oldest and Version(version) > Version(oldest):
+            fault = Fault(name, f"=={oldest}", version)
+            return f"it happened with {name} {version}; {oldest} is known to work: {found.command([fault])}"
+    return None
+
+
+def import_name(distribution: str) -> str:
+    return IMPORT_NAMES.get(distribution, distribution.replace("-", "_"))

@@ -30,3 +30,8 @@ def contexts(fleet: Fleet) -> dict[str, int]:
 def longest_answer(context: int) -> int:
     """Tokens kept free for one answer: a quarter of the window, and never more than local models write well."""
     return min(8192, context // 4)
+
+
+def claude_answer_tokens(context: int) -> int:
+    """Tokens that Claude Code may ask for in one answer; unless they are few, it sends nothing at a small context."""
+    return context // 8

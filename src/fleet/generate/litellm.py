@@ -7,6 +7,7 @@ from typing import Any
 
 from fleet.core.fleet import Fleet, Kind, Model, Node
 from fleet.generate.base import NOTICE, File
+from fleet.generate.endpoint import claude_answer_tokens
 from fleet.generate.roles import defaults
 from fleet.generate.yaml import dump
 
@@ -22,6 +23,10 @@ PREFIX = {
     Kind.ANTHROPIC: "anthropic",
 }
 CATCH_ALL = "claude-*"
+COUNTING_ERROR = 0.12  # LiteLLM counts with a tokenizer of its own, and so much too low
+# Claude Code asks every model to think, and LiteLLM makes this parameter of it, which servers refuse for a model that
+# cannot. Without it, Ollama thinks with the models that can.
+UNASKED = ["reasoning_effort"]
 
 
 def render(fleet: Fleet) -> list[File]:
@@ -40,6 +45,7 @@ def config(fleet: Fleet) -> dict[str, Any]:
         },
         "router_settings": {
             "routing_strategy": "simple-shuffle",
+            "enable_pre_call_checks": True,
             "num_retries": 1,
             "timeout": max(model.timeout for model in fleet.models.values()),
             # LiteLLM never sets a dead node aside, so a call that failed is tried on each node of its group by name.
@@ -83,17 +89,39 @@ def _deployment(name: str, model: Model, fleet: Fleet) -> dict[str, object]:
             "api_base": _api_base(node),
             "api_key": f"os.environ/{node.api_key_env}" if node.api_key_env else "none",
             "timeout": model.timeout,
-            **({"num_ctx": model.context, "keep_alive": model.keep_alive} if node.kind is Kind.OLLAMA else {}),
+            **_limits(model, node),
         },
         "model_info": {
             "id": f"{name}={model.name}@{node.name}",
             "node": node.name,
             **_slots(model, fleet.models_on(node)),
-            "max_input_tokens": model.context,
+            # Without the provider LiteLLM does not find a model again that only one deployment has, nor its limit.
+            "litellm_provider": PREFIX[node.kind],
+            "max_input_tokens": max_input_tokens(model.context),
             "disable_background_health_check": True,
             **({} if node.is_cloud else {"input_cost_per_token": 0, "output_cost_per_token": 0}),
         },
     }
+
+
+def _limits(model: Model, node: Node) -> dict[str, object]:
+    """What keeps a request within the model: its context and its answer, and what it cannot do left out."""
+    if node.is_cloud:
+        return {}
+    if node.kind is not Kind.OLLAMA:
+        return {"additional_drop_params": UNASKED}
+    return {
+        "num_ctx": model.context,
+        "keep_alive": model.keep_alive,
+        "additional_drop_params": UNASKED,
+        # What does not fit is refused; Ollama would cut the beginning away, the system prompt with it.
+        "extra_body": {"truncate": False, "shift": False},
+    }
+
+
+def max_input_tokens(context: int) -> int:
+    """The longest prompt that leaves room for an answer, as LiteLLM counts it."""
+    return int((context - claude_answer_tokens(context)) * (1 - COUNTING_ERROR))
 
 
 def _slots(model: Model, neighbours: list[Model]) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """A node that speaks Ollama's API and answers from a script: for the demonstration, and for trying out a fleet.
 
-It is a real HTTP server on a real port; only the thinking is scripted. It keeps every request it got.
+It is a real HTTP server on a real port; only the thinking is scripted. It keeps every request it got, and refuses what
+Ollama refuses: tools and thinking of a model that has none, and a prompt over the context that must not be cut.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Message = dict[str, Any]
+BYTES_PER_TOKEN = 4.4  # of what Claude Code sends, as a real model counted it
+DEFAULT_CONTEXT = 4096  # Ollama's, of a request that names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class DemonstrationNode:
     requests: list[Request] = field(default_factory=list)
     loaded: dict[str, Message] = field(default_factory=dict)
     context: int = 32768
+    capabilities: tuple[str, ...] = ("completion", "tools")  # as /api/show has them
     _server: ThreadingHTTPServer | None = None
 
     def __enter__(self) -> DemonstrationNode:
@@ -101,12 +105,17 @@ class _Handler(BaseHTTPRequestHandler):
             case "/v1/messages":
                 self._messages(body)
             case "/api/show":
-                self._json({"model_info": {"general.architecture": "demo", "demo.context_length": self.owner.context}})
+                info = {"general.architecture": "demo", "demo.context_length": self.owner.context}
+                self._json({"capabilities": list(self.owner.capabilities), "model_info": info})
             case _:
                 self._json({"error": "not found"}, 404)
 
     def _chat(self, body: Message) -> None:
-        name, context = body["model"], (body.get("options") or {}).get("num_ctx", 4096)
+        name, context = body["model"], (body.get("options") or {}).get("num_ctx", DEFAULT_CONTEXT)
+        refusal = _refusal(body, self.owner.capabilities, context)
+        if refusal:
+            self._json({"error": refusal}, 400)
+            return
         self.owner.loaded[name] = {
             "name": name, "size": 1_000_000_000, "context_length": context, "expires_at": "2318-01-01T00:00:00Z",
         }  # fmt: skip
@@ -135,6 +144,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+
+def _refusal(body: Message, capabilities: tuple[str, ...], context: int) -> str | None:
+    """What Ollama says to a request that it does not take, in its words."""
+    if body.get("think") and "thinking" not in capabilities:
+        return f'"{body["model"]}" does not support thinking'
+    if body.get("tools") and "tools" not in capabilities:
+        return f"registry.ollama.ai/library/{body['model']} does not support tools"
+    said = json.dumps([body.get("messages"), body.get("tools")])
+    if body.get("truncate") is False and len(said) / BYTES_PER_TOKEN > context:
+        return "the input length exceeds the context length"
+    return None
 
 
 def _tag(name: str) -> Message:
