@@ -121,7 +121,7 @@ def test_what_is_in_memory_is_told_or_unknown(kind: Kind) -> None:
 def test_the_longest_context_is_told_or_unknown(kind: Kind) -> None:
     async def context(node: Node) -> int | None:
         async with Http(2.0, tls=False) as http:
-            return await BACKENDS[kind].context(http, node, "coder:7b")
+            return (await BACKENDS[kind].abilities(http, node, "coder:7b")).context
 
     with serving(kind) as (node, _):
         assert asyncio.run(context(node)) == (32768 if kind in CONTEXT_KNOWN else None)

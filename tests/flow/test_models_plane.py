@@ -349,6 +349,23 @@ def test_doctor_names_the_remedy_for_what_is_wrong(run: Run, boxes: Start, proje
         assert expected in text
 
 
+def test_doctor_names_a_model_without_tools_and_a_context_too_small_for_a_first_prompt(
+    run: Run, boxes: Start, project: Path
+) -> None:
+    two = boxes()
+    two.small.models, two.small.capabilities = ("demo:7b", "able:7b"), {"demo:7b": ("completion",)}
+    text = (project / "fleet.yaml").read_text()
+    (project / "fleet.yaml").write_text(text.replace("context: 32768", "context: 16384"))
+    run("generate")
+    wrong = {one["finding"]: one["remedy"] for one in run("doctor", "--json").json() if one["health"] == "wrong"}
+    poor = (
+        "planner: demo:7b on small-box has no tools, and so cannot be a coding agent; on small-box these have: able:7b"
+    )
+    assert wrong[poor] == "set models.small-coder.ollama_model to able:7b"
+    short = "heavy-coder: context 16384 is too small for Claude Code's first prompt, about 19400 tokens"
+    assert wrong[short] == "set models.heavy-coder.context to 32768, or: claude --tools Bash,Read,Edit,Write"
+
+
 def test_doctor_is_content_when_all_is_well(run: Run, boxes: Start, project: Path, tmp_path: Path) -> None:
     boxes()
     run("generate")

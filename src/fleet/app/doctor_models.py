@@ -16,12 +16,19 @@ from fleet import nodes
 from fleet.app import files as project_files
 from fleet.app.doctor import PROGRAMS, Check, Health, guarded
 from fleet.core.fleet import Fleet, Kind, Model, Node, Provider
+from fleet.core.text import clean
 from fleet.gateway import environment, keys, run
 from fleet.generate import env
+from fleet.generate.litellm import max_input_tokens
+from fleet.generate.roles import defaults
 from fleet.host import machine
 
 # A loaded model takes more than its file: its context and the buffers it computes in.
 OVERHEAD = 1.2
+MAX_ASKED, MAX_NAMED = 50, 5  # models of one node
+# What Claude Code 2.1 sends before anybody has said anything; more to an alias with the name of one of its own models.
+PROMPT_TOKENS, FAMILY_PROMPT_TOKENS = 10_700, 19_400
+FAMILY_WORDS = ("sonnet", "opus", "haiku")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +38,32 @@ class Facts:
     fleet: Fleet
     out: Path
     surveys: dict[str, nodes.Survey]
-    contexts: dict[str, int | None]
+    abilities: dict[str, nodes.Abilities]  # by the name of the model
+    able: dict[str, list[str]]  # by node: what else it serves that has tools, where a model that an agent uses has none
 
 
 def check_models(fleet: Fleet, out: Path, timeout: float) -> Iterator[Check]:
     surveys = asyncio.run(nodes.survey(list(fleet.nodes.values()), timeout=timeout, loaded=True))
     by_name = {survey.node: survey for survey in surveys}
     online = [m for m in fleet.models.values() if by_name[m.node].state is nodes.State.ONLINE]
-    contexts = asyncio.run(nodes.contexts(fleet, online, timeout=timeout)) if online else {}
-    facts = Facts(fleet, out, by_name, contexts)
+    said = _abilities([(fleet.node_of(model), model.served) for model in online], timeout)
+    abilities = dict(zip([model.name for model in online], said, strict=True))
+    poor = {model.node for model in online if abilities[model.name].tools is False}
+    able = {name: _able(fleet.nodes[name], by_name[name], timeout) for name in poor}
+    facts = Facts(fleet, out, by_name, abilities, able)
     for check in CHECKS:
         yield from guarded(check.__name__, partial(check, facts))
+
+
+def _abilities(asked: Sequence[tuple[Node, str]], timeout: float) -> list[nodes.Abilities]:
+    return asyncio.run(nodes.abilities(asked, timeout=timeout)) if asked else []
+
+
+def _able(node: Node, survey: nodes.Survey, timeout: float) -> list[str]:
+    """The models of a node that have tools."""
+    served = [model.name for model in survey.models or () if not model.embeds][:MAX_ASKED]
+    said = _abilities([(node, name) for name in served], timeout)
+    return [name for name, can in zip(served, said, strict=True) if can.tools]
 
 
 def litellm(facts: Facts) -> Iterator[Check]:
@@ -178,9 +200,39 @@ def _fetch(node: Node, model: Model) -> str:
     return f"{host}ollama pull {model.served}"
 
 
+def tools(facts: Facts) -> Iterator[Check]:
+    """A coding agent does everything by tools; a model without them is refused by its node."""
+    for agent in facts.fleet.agents.values():
+        model = facts.fleet.models[agent.model]
+        if facts.abilities.get(model.name, nodes.Abilities()).tools is not False:
+            continue
+        others = facts.able.get(model.node, [])
+        finding = f"{agent.name}: {model.served} on {model.node} has no tools, and so cannot be a coding agent"
+        if others:
+            finding += f"; on {model.node} these have: {', '.join(map(clean, others[:MAX_NAMED]))}"
+            remedy = f"set models.{model.name}.ollama_model to {clean(others[0])}"
+        else:
+            remedy = f"set models.{model.name} to a model with tools, such as qwen2.5-coder:7b"
+        yield Check("tools", Health.WRONG, finding, remedy)
+
+
+def first_prompt(facts: Facts) -> Iterator[Check]:
+    """Whether the first prompt of Claude Code fits into the context of the model that holds its main conversation."""
+    if facts.fleet.is_direct or "claude" not in project_files.plan(facts.fleet, facts.out).targets:
+        return
+    model = defaults(facts.fleet).heavy
+    need = FAMILY_PROMPT_TOKENS if any(word in model.alias.lower() for word in FAMILY_WORDS) else PROMPT_TOKENS
+    if max_input_tokens(model.context) < need:
+        finding = (
+            f"{model.name}: context {model.context} is too small for Claude Code's first prompt, about {need} tokens"
+        )
+        remedy = f"set models.{model.name}.context to 32768, or: claude --tools Bash,Read,Edit,Write"
+        yield Check("context", Health.WRONG, finding, remedy)
+
+
 def context(facts: Facts) -> Iterator[Check]:
     for model in facts.fleet.models.values():
-        limit = facts.contexts.get(model.name)
+        limit = facts.abilities.get(model.name, nodes.Abilities()).context
         if limit is not None and model.context > limit:
             finding = f"{model.name}: context {model.context} is more than the {limit} that {model.served} was made for"
             yield Check("context", Health.WRONG, finding, f"set models.{model.name}.context to {limit}")
@@ -240,5 +292,5 @@ def agents(facts: Facts) -> Iterator[Check]:
 
 
 CHECKS: Sequence[Callable[[Facts], Iterator[Check]]] = (
-    litellm, key, secrets, reach, exposed, reachable, present, context, fit, generated, agents,
+    litellm, key, secrets, reach, exposed, reachable, present, tools, context, first_prompt, fit, generated, agents,
 )  # fmt: skip

@@ -1,10 +1,11 @@
 """Machines that serve models: what they have, what they hold, and how to warm them."""
 
-from fleet.nodes.base import LoadedModel, ServedModel, State, Survey, same_name
+from fleet.nodes.base import Abilities, LoadedModel, ServedModel, State, Survey, same_name
 from fleet.nodes.local import Found, Pair, find, pair, usual_places
-from fleet.nodes.survey import Warmed, contexts, survey, warm
+from fleet.nodes.survey import Warmed, abilities, survey, warm
 
 __all__ = [
+    "Abilities",
     "Found",
     "LoadedModel",
     "Pair",
@@ -12,7 +13,7 @@ __all__ = [
     "State",
     "Survey",
     "Warmed",
-    "contexts",
+    "abilities",
     "find",
     "pair",
     "same_name",

@@ -63,6 +63,15 @@ class Survey:
         return any(same_name(known.name, model.served) for known in self.models)
 
 
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a model can do, as its node says when it is asked for that model; what it does not say is None."""
+
+    context: int | None = None  # the longest that the model was made for
+    tools: bool | None = None
+    thinking: bool | None = None
+
+
 class Backend(Protocol):
     """One kind of node. Every method raises Unanswered when the node gives no usable answer."""
 
@@ -72,9 +81,7 @@ class Backend(Protocol):
         """What is in memory now; None where the kind cannot tell."""
         ...
 
-    async def context(self, http: Http, node: Node, served: str) -> int | None:
-        """The longest context the model was made for; None where unknown."""
-        ...
+    async def abilities(self, http: Http, node: Node, served: str) -> Abilities: ...
 
     async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
         """Load the model with the context that requests will ask for (None: they name none); says what was done."""

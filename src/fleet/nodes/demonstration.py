@@ -45,7 +45,7 @@ class DemonstrationNode:
     requests: list[Request] = field(default_factory=list)
     loaded: dict[str, Message] = field(default_factory=dict)
     context: int = 32768
-    capabilities: tuple[str, ...] = ("completion", "tools")  # as /api/show has them
+    capabilities: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of a model that differs from the others
     _server: ThreadingHTTPServer | None = None
 
     def __enter__(self) -> DemonstrationNode:
@@ -68,6 +68,10 @@ class DemonstrationNode:
     def endpoint(self) -> str:
         assert self._server is not None
         return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def capabilities_of(self, model: str) -> tuple[str, ...]:
+        """As /api/show has them."""
+        return self.capabilities.get(model, ("completion", "tools"))
 
     def asked(self, path: str) -> list[Message]:
         """The bodies of the requests to a path, in order."""
@@ -106,13 +110,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self._messages(body)
             case "/api/show":
                 info = {"general.architecture": "demo", "demo.context_length": self.owner.context}
-                self._json({"capabilities": list(self.owner.capabilities), "model_info": info})
+                self._json({"capabilities": self.owner.capabilities_of(body["model"]), "model_info": info})
             case _:
                 self._json({"error": "not found"}, 404)
 
     def _chat(self, body: Message) -> None:
         name, context = body["model"], (body.get("options") or {}).get("num_ctx", DEFAULT_CONTEXT)
-        refusal = _refusal(body, self.owner.capabilities, context)
+        refusal = _refusal(body, self.owner.capabilities_of(name), context)
         if refusal:
             self._json({"error": refusal}, 400)
             return

@@ -75,7 +75,7 @@ async def _with_contexts(http: Http, place: Found) -> Found:
 
     async def one(model: ServedModel) -> ServedModel:
         try:
-            known = model.context or await BACKENDS[place.node.kind].context(http, place.node, model.name)
+            known = model.context or (await BACKENDS[place.node.kind].abilities(http, place.node, model.name)).context
         except Unanswered:
             return model
         return replace(model, context=known)

@@ -6,7 +6,7 @@ import re
 
 from fleet.core.fleet import Model, Node
 from fleet.host.http import Answer, Cause, Http, Unanswered
-from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, get, listed, same_name, text
+from fleet.nodes.base import Abilities, Backend, LoadedModel, ServedModel, bearer, count, get, listed, same_name, text
 
 
 class Ollama:
@@ -21,12 +21,17 @@ class Ollama:
             for item in listed(answer, "models")
         )
 
-    async def context(self, http: Http, node: Node, served: str) -> int | None:
+    async def abilities(self, http: Http, node: Node, served: str) -> Abilities:
+        """What /api/show says, which loads nothing."""
         answer = (await http.post(f"{node.endpoint}/api/show", {"model": served}, bearer(node))).json()
-        info = answer.get("model_info") if isinstance(answer, dict) else None
-        if not isinstance(info, dict):
-            return None
-        return next((count(info, key) for key in info if str(key).endswith(".context_length")), None)
+        if not isinstance(answer, dict):
+            return Abilities()
+        found, known = answer.get("model_info"), answer.get("capabilities")
+        info = found if isinstance(found, dict) else {}
+        context = next((count(info, key) for key in info if str(key).endswith(".context_length")), None)
+        if not isinstance(known, list):  # an Ollama of before 0.6.4
+            return Abilities(context)
+        return Abilities(context, "tools" in known, "thinking" in known)
 
     async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
         """Load it with the context of the requests to come: another one would load it again at the first of them."""

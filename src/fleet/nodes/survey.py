@@ -10,7 +10,7 @@ from fleet.core.fleet import Fleet, Kind, Model, Node
 from fleet.host import machine
 from fleet.host.http import Http, Unanswered
 from fleet.nodes.anthropic import Anthropic
-from fleet.nodes.base import Backend, LoadedModel, ServedModel, State, Survey
+from fleet.nodes.base import Abilities, Backend, LoadedModel, ServedModel, State, Survey
 from fleet.nodes.ollama import Ollama
 from fleet.nodes.openai import LMStudio, OpenAI, OpenRouter, Resident
 
@@ -106,17 +106,14 @@ async def _warm_node(
     return results
 
 
-async def contexts(fleet: Fleet, models: Sequence[Model], *, timeout: float = 5.0) -> dict[str, int | None]:
-    """The longest context each model was made for, by model name; None where unknown."""
-    nodes = [fleet.node_of(model) for model in models]
+async def abilities(asked: Sequence[tuple[Node, str]], *, timeout: float = 5.0) -> list[Abilities]:
+    """What each of these models can do, by its node and the name that it has there, in the order given."""
 
-    async def one(http: Http, model: Model) -> int | None:
-        node = fleet.node_of(model)
+    async def one(http: Http, node: Node, served: str) -> Abilities:
         try:
-            return await BACKENDS[node.kind].context(http, node, model.served)
+            return await BACKENDS[node.kind].abilities(http, node, served)
         except Unanswered:
-            return None
+            return Abilities()
 
-    async with client(nodes, timeout) as http:
-        found = await asyncio.gather(*(one(http, model) for model in models))
-    return {model.name: context for model, context in zip(models, found, strict=True)}
+    async with client([node for node, _ in asked], timeout) as http:
+        return await asyncio.gather(*(one(http, node, served) for node, served in asked))
