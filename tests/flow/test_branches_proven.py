@@ -97,7 +97,7 @@ def test_what_is_not_right_is_refused_in_one_sentence(yard: Yard) -> None:
     for one in tasks.values():
         yard.rested(one["attempt"])
     reasons = {
-        "bad": "the check fixed failed: exit 1", "idle": "what it left is what it found",
+        "bad": 'check "fixed" failed: exit 1', "idle": "what it left is what it found",
         "far": "secret may not be touched",
     }  # fmt: skip
     for branch, reason in reasons.items():
@@ -115,7 +115,7 @@ def test_what_is_not_right_is_refused_in_one_sentence(yard: Yard) -> None:
     }  # fmt: skip
     ran = yard.fleet("verify", tasks["bad"]["task"], "--json", "--run")
     assert (ran.code, ran.json()["holds"]) == (1, False)
-    assert "the check fixed failed: exit 1" in ran.json()["receipts"][0]["findings"][-1]["text"]
+    assert 'check "fixed" failed: exit 1' in ran.json()["receipts"][0]["findings"][-1]["text"]
     assert yard.receipt(tasks["far"]["task"])["result"]["breaches"][0]["path"] == "secret"
     assert yard.ok("verify", "far", "--json").json()["receipts"][0]["verdict"] == "refused"
 

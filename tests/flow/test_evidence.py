@@ -166,7 +166,7 @@ def test_a_new_test_is_welcome_and_the_check_passes_without_it_too(night: Night)
     ("name", "reason"),
     [
         ("edits the check", "check.sh is part of the checks, which is protected"),
-        ("adds a skip", "the check all failed with its own files as they were before: exit 1"),
+        ("adds a skip", 'check "all" failed with its own files as they were before: exit 1'),
         ("deletes the test", "tests/test_app.sh is part of the checks, which is protected, and 1 more"),
         ("leaves a conflict", "what it left cannot be taken: app.txt is not merged"),
         ("hides its work", "the agent exited with 0 and changed nothing"),
@@ -326,7 +326,7 @@ def test_a_check_that_is_killed_each_time_it_is_run_has_failed_and_costs_no_more
         home.drain()
         row = home.task(task)
         assert (row["state"], row["proof"], row["attempts"]) == ("refused", "refused", 1)
-        assert row["cause"].startswith("the check failed: ended by signal 9")
+        assert row["cause"].startswith('check "kill -9 $$" failed: ended by signal 9')
 
 
 @pytest.mark.long

@@ -114,7 +114,7 @@ def test_a_task_that_has_used_up_its_limit_is_not_started_again(night: Night) ->
     cause = "2.5k tokens (limit tokens 2k, set by the task); used by earlier attempts"
     assert night.outcome("used up") == ("failed", 2, cause)
     first, second = night.history("used up")
-    assert (first["cause"], second["started"], second["tokens"]) == ("the check failed: exit 1", None, None)
+    assert (first["cause"], second["started"], second["tokens"]) == ('check "false" failed: exit 1', None, None)
     assert len(night.heard("agent started", "used up")) == 1
 
 

@@ -112,7 +112,7 @@ def test_what_it_used_and_what_came_of_it_is_in_its_receipt(worked: Worked, code
 def test_a_second_attempt_goes_on_with_the_session_where_that_works(worked: Worked) -> None:
     for coder, goes_on in {"gemini": False, "qwen": True}.items():
         first, second = worked.attempts(coder)
-        assert first["cause"] == "the check failed: exit 1"
+        assert first["cause"] == 'check "test -e made-*.2.txt" failed: exit 1'
         assert (first["resumed"], second["resumed"]) == (False, goes_on)
         assert (first["session"] == second["session"]) is goes_on
         asked = [asked for asked in worked.desk.model.asked if asked.tools and coder_of(asked) == coder]

@@ -309,7 +309,7 @@ def test_a_cost_that_nobody_knows_is_not_zero(worked: Worked, coder: str) -> Non
 @each
 def test_a_second_attempt_goes_on_with_the_session(worked: Worked, coder: str) -> None:
     first, second = worked.attempts(coder)
-    assert (first["verdict"], first["cause"]) == ("retry", "the check failed: exit 1")
+    assert (first["verdict"], first["cause"]) == ("retry", 'check "test -e made-*.2.txt" failed: exit 1')
     assert (first["resumed"], second["resumed"]) == (False, True)
     assert first["session"] == second["session"] is not None
     assert first["dispatched"] is not None
@@ -319,7 +319,7 @@ def test_a_second_attempt_goes_on_with_the_session(worked: Worked, coder: str) -
     began = [asked for asked in worked.house.asked(coder) if results(asked) == 0]
     assert [attempt_of(asked) for asked in began] == [first["id"], second["id"]]
     heard = conversation(began[1])
-    assert heard.index("PELICAN") < heard.index(CLOSING) < heard.index("the check failed: exit 1")
+    assert heard.index("PELICAN") < heard.index(CLOSING) < heard.index('check "test -e made-*.2.txt" failed: exit 1')
 
 
 @each

@@ -206,11 +206,12 @@ def test_a_check_that_fails_is_told_to_the_next_attempt_and_refused_at_the_end(n
     row = night.row("check fails")
     assert (row["state"], row["attempts"]) == ("refused", 2)
     told = f"a person decides: fleet show {row['id']}, then fleet retry or fleet accept"
-    assert row["cause"] == f"the check failed: exit 4; gave up after 2 attempts; {told}"
+    why = 'check "echo 7 of 9 failed; exit 4" failed: exit 4: 7 of 9 failed'
+    assert row["cause"] == f"{why}; gave up after 2 attempts; {told}"
     assert "was not accepted" not in night.told("check fails", "prompt", 1)
     second = night.told("check fails", "prompt", 2)
     assert "earlier attempt was not accepted" in second
-    assert "the check failed: exit 4" in second
+    assert why in second
     check = night.home.receipt(row["id"])["checks"][0]
     assert (check["passed"], check["code"], check["tail"]) == (False, 4, "7 of 9 failed\n")
 

@@ -143,7 +143,7 @@ CUT_OFF = Check("make", False, "it was cut off", None, None, "", lost=True)
         (RUNS, replace(LEFT, tree=None, problem=GONE), (), Proof.REFUSED, f"what it left cannot be taken: {GONE}"),
         (CHECKED, LEFT, (), Proof.UNVERIFIED, "its checks were not run yet: fleet verify 'a b' --run"),
         (CHECKED, LEFT, (PASSED,), Proof.VERIFIED, "1 check passed"),
-        (CHECKED, LEFT, (RED,), Proof.REFUSED, "the check failed: exit 2"),
+        (CHECKED, LEFT, (RED,), Proof.REFUSED, 'check "make" failed: exit 2'),
         (CHECKED, LEFT, (CUT_OFF,), Proof.UNVERIFIED, "its check could not be run: it was cut off"),
     ],
 )

@@ -30,6 +30,7 @@ from fleet.tracker import Tracker
 
 if TYPE_CHECKING:
     from fleet.app.limits import Allowed
+    from fleet.evidence.receipt import Check
     from fleet.gates import Closed
 
 ENDS_WITHIN = 25.0
@@ -111,6 +112,7 @@ class Shown:
     history: tuple[Attempt, ...]
     comments: tuple[Comment, ...]
     demands: Demands | None = None
+    checks: tuple[Check, ...] = ()  # that the last attempt's result was judged by
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,7 @@ def show(desk: Desk, name: str) -> Shown:
     from fleet.app.demands import asked  # what nobody pays for who only lists
     from fleet.app.limits import allowed
     from fleet.app.moved import told
+    from fleet.evidence.receipt import load_receipt
 
     task = desk.tracker.get(task_id(name))
     history = tuple(desk.ledger.of(task.id))
@@ -196,7 +199,9 @@ def show(desk: Desk, name: str) -> Shown:
     comments = (*desk.tracker.comments(task.id), *told(desk.home, history))
     limits = tuple(allowed(desk.runtime, spec, row.coder, history, is_open=row.state is State.OPEN))
     demands = asked(desk.runtime, spec, history, is_open=row.state is State.OPEN)
-    return Shown(row, task.description, task.notes, spec, problem, limits, history, comments, demands)
+    receipt = load_receipt(attempt_directory(desk.home, history[-1]) / "receipt.json") if history else None
+    checks = tuple(receipt.checks) if receipt is not None else ()
+    return Shown(row, task.description, task.notes, spec, problem, limits, history, comments, demands, checks)
 
 
 def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str = "") -> Row:

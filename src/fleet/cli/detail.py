@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fleet.cli.checks import check_lines
 from fleet.cli.show import data, json_option
 from fleet.cli.tasks import open_desk
 from fleet.core.text import clean
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from fleet.app.tasks import Row, Shown
     from fleet.core.work import Attempt
 
+TAIL_LINES = 8  # of a check that failed
 TOGETHER = ("tokens", "cost")  # limits of all attempts at a task together
 
 
@@ -51,6 +53,8 @@ def _print(shown: Shown) -> None:
     for name, value in facts:
         if value:
             click.echo(folded(f"{name + ':':11}{clean(value, 2000)}", width, 11))
+    for line in check_lines(shown.checks, row.id, TAIL_LINES):
+        click.echo(folded(line, width, 4))
     if shown.description:
         click.echo("\n" + "\n".join(folded(clean(line, 2000), width) for line in shown.description.splitlines()))
     for comment in shown.comments:

@@ -15,7 +15,7 @@ from fleet.core.text import clean
 if TYPE_CHECKING:
     from fleet.app.tasks import Desk
 
-READABLE = ("log", "events", "plan", "knowledge", "questions", "receipt", "stderr")
+READABLE = ("log", "events", "plan", "knowledge", "questions", "receipt", "check", "stderr")
 
 
 class TaskCommand(click.Command):
@@ -45,13 +45,17 @@ def _running_now() -> list[tuple[str, str]]:
 @click.option("--follow", "-f", is_flag=True, help="Go on as it grows.")
 @click.option("--raw", "--json", "raw", is_flag=True, help="As it is in the file; a receipt is JSON.")
 def task(id: str, what: str, follow: bool, raw: bool) -> None:
-    """Read what a task left: its log and events, the agent's plan, knowledge and questions, its receipt, its stderr.
+    """Read what a task left: its log and events, the agent's plan, knowledge and questions, its receipt, what its
+    checks printed, its stderr.
 
     A receipt is told in words on a terminal, and is JSON for everybody else.
     """
     from fleet.app.tasks import content, is_going_on, readable
 
     desk = open_desk()
+    if what == "check":
+        _print_checks(desk, id, as_json=raw)
+        return
     path = readable(desk, id, what)
     if what == "receipt" and not raw and not follow and sys.stdout.isatty() and _tell_receipt(desk, path):
         return
@@ -65,6 +69,22 @@ def task(id: str, what: str, follow: bool, raw: bool) -> None:
         if not follow or not is_going_on(desk, id):
             return
         time.sleep(0.5)
+
+
+def _print_checks(desk: Desk, id: str, *, as_json: bool) -> None:
+    """Print all that each check of the last attempt printed: that is data; which check it was is talk."""
+    from fleet.app.check_output import last_checks
+    from fleet.cli.checks import check_line
+    from fleet.cli.show import data, talk
+
+    found = last_checks(desk, id)
+    if as_json:
+        data([one.check for one in found])
+        return
+    for one in found:
+        talk(f"{one.attempt}  {check_line(one.check)}")
+        for piece in one.pieces():
+            _pour(piece)
 
 
 def _tell_receipt(desk: Desk, path: Path) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fleet.cli.checks import MARKS, check_lines
 from fleet.cli.show import BAD, GOOD, MEH, data, json_option, size, talk
 from fleet.core import BadConfig
 from fleet.core.text import clean
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from fleet.evidence.audit import Audit, Finding
     from fleet.evidence.receipt import Check, Process, Receipt, Result
 
-MARKS = {True: click.style("✓", fg=GOOD), False: click.style("✗", fg=BAD), None: click.style("?", fg=MEH)}
 COLOURS = {"verified": GOOD, "refused": BAD, "unverified": MEH}
 WIDE, MOST = 2000, 20
+TAIL_LINES = 20  # of a check that failed
 
 
 @click.command()
@@ -105,7 +106,7 @@ def _stands(now: Now) -> None:
         _changes(result)
         _moved(result, now.attempt)
     if now.checks:
-        _checks(list(now.checks))
+        _checks(list(now.checks), now.attempt.task)
     if result.uncommitted and now.holds:
         talk(f"not committed, so a merge of {branch} would be without it: {clean(', '.join(result.uncommitted), 300)}")
     if result.head is not None and now.tip != result.head and now.holds:
@@ -147,7 +148,7 @@ def show_receipt(receipt: Receipt, seen: Audit | None) -> None:
         click.echo(f"{name + ':':11}{clean(text, WIDE)}")
     _changes(receipt.result)
     _moved(receipt.result, attempt)
-    _checks(receipt.checks)
+    _checks(receipt.checks, attempt.task)
     _claims(receipt)
     if seen is not None:
         click.echo("receipt:")
@@ -244,13 +245,10 @@ def _change(one: Change) -> str:
     return clean(f"{one.change.value:9} {moved}{one.path}  {lines}{mode}{kind}", WIDE)
 
 
-def _checks(checks: list[Check]) -> None:
+def _checks(checks: list[Check], task: str) -> None:
     click.echo("checks:" if checks else "checks:    none were given")
-    for one in checks:
-        took = f", {one.seconds:.1f} s" if one.seconds is not None else ""
-        counts = "".join(f", {number} {name}" for name, number in one.counts.items())
-        holds = None if one.lost else one.passed
-        click.echo(f"  {MARKS[holds]} {clean(one.name or one.command, 200)}: {clean(one.cause, 200)}{took}{counts}")
+    for line in check_lines(checks, task, TAIL_LINES):
+        click.echo(line)
 
 
 def _claims(receipt: Receipt) -> None:

@@ -116,6 +116,7 @@ class Check:
     where: str = ""  # a clean checkout of the tree; with the checks' own files as they were; the place itself
     network: bool | None = None  # whether it could reach one; None is unknown
     argv: list[str] = field(default_factory=list)  # as it was run
+    failure: str = ""  # what failed in it, by what it printed: the first failing test and its message
 
 
 @dataclass(frozen=True, slots=True)

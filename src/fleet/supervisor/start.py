@@ -14,6 +14,8 @@ from fleet.core import BadConfig
 from fleet.core.task import Task
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import PROVIDERS, nudges
+from fleet.evidence.receipt import load_receipt
+from fleet.evidence.report import failed, report
 from fleet.host import machine, program
 from fleet.questions import remarks
 from fleet.supervisor import asked
@@ -23,6 +25,7 @@ from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import NUDGED, left, lesser, spent
 from fleet.supervisor.spending import day_left
+from fleet.supervisor.trees import demands_of
 
 MOST_NUDGES = 1  # in a row: whom that did not help, a person is asked about
 
@@ -134,7 +137,7 @@ def resuming(attempt: Attempt, earlier: Sequence[Attempt], session: str | None) 
 def _prompt(
     house: House, task: Task, attempt: Attempt, earlier: Sequence[Attempt], session: str | None, *, can_ask: bool
 ) -> str:
-    previous = earlier[-1].cause if earlier and earlier[-1].verdict in (Verdict.RETRY, Verdict.REFUSED) else None
+    previous = _previous(house, earlier)
     answers = asked.answers(house, earlier)
     said = _said(house, attempt, earlier)
     nudge = nudge_of(earlier)
@@ -149,11 +152,22 @@ def _prompt(
         artifacts=house.artifacts(task.id),
         attempt=attempt.id,
         previous=previous,
+        checks=[check.run for check in demands_of(attempt).checks],
         goes_on=bool(earlier) and earlier[-1].ending is Ending.CONTEXT,
         answers=answers,
         can_ask=can_ask,
         said=said,
     )
+
+
+def _previous(house: House, earlier: Sequence[Attempt]) -> str | None:
+    """What became of the attempt before, with the evidence: the check that failed, and what it printed."""
+    if not earlier or earlier[-1].verdict not in (Verdict.RETRY, Verdict.REFUSED):
+        return None
+    last = earlier[-1]
+    receipt = load_receipt(house.attempt_directory(last) / "receipt.json") if last.ending is Ending.FINISHED else None
+    check = failed(receipt.checks) if receipt is not None else None
+    return last.cause if check is None else f"{last.cause}\n\n{report(check)}"
 
 
 def _said(house: House, attempt: Attempt, earlier: Sequence[Attempt]) -> str | None:

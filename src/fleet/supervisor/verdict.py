@@ -9,6 +9,7 @@ from fleet.core.frozen import dataclass
 from fleet.core.proof import Demands, Proof, TaskKind, Unverified
 from fleet.core.work import Ending, Verdict
 from fleet.evidence.receipt import COMMITS, NO_RESULT, SHOWN, Check, Process, Result
+from fleet.evidence.report import check_name
 
 LONGEST_WAIT = 600.0
 MOST_LOST = 20
@@ -144,8 +145,7 @@ def calls_of(counts: Iterable[int | None]) -> int | None:
 def _failing(facts: Facts) -> str | None:
     for check in facts.checks:
         if not check.passed:
-            name = f" {check.name}" if check.name else ""
-            return f"the check{name} failed{_how(check)}: {check.cause}"
+            return f"{check_name(check)} failed{_how(check)}: {check.failure or check.cause}"
     owed = facts.demands.checks and not facts.checks and not facts.unrun
     return "its checks were not run" if owed else None
 

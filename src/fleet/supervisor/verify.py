@@ -20,6 +20,7 @@ from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence import checkout
 from fleet.evidence.checks import counts, is_cut_short, is_nothing_passed, run_outside
+from fleet.evidence.failures import first_failure, last_lines, last_words
 from fleet.evidence.receipt import Check, Receipt, Result, load_receipt, save
 from fleet.host import files, git, repository
 from fleet.keeper import Cause
@@ -30,16 +31,19 @@ from fleet.supervisor.environment import agent_environment, marks
 from fleet.supervisor.fence import check_fence
 from fleet.supervisor.house import House
 from fleet.supervisor.place import place_of
-from fleet.supervisor.result import TAIL
 from fleet.supervisor.start import limited
 from fleet.supervisor.trees import demands_of
 
 SHELL = ("/bin/sh", "-c")
 CHECK_OUTPUT = 16 * 1024 * 1024
+READ_BYTES = 256 * 1024  # of the end of each stream of a check, to find what failed
+MAX_FAILURE_CHARS = 400
+MAX_TAIL_LINES, MAX_TAIL_CHARS = 40, 8000  # of what a check printed, in its receipt
 CUT_SHORT = "exit 0, and its runner did not say how many tests passed"
 NOTHING_PASSED = "exit 0, and no test passed: all that ran were skipped"
 NAMED, LONGEST = 3, 400  # files that one sentence names, and its signs
 TRIES = 3
+STREAMS = ("stdout", "stderr")
 TICK, TICKS = 0.05, 400  # seconds, and how many of them a keeper gets to end its check
 # What a user's own settings could make of a check is no part of it: an agent can write those files, too.
 ALONE = {"PYTHONNOUSERSITE": "1", "PIP_CONFIG_FILE": "/dev/null", "NPM_CONFIG_USERCONFIG": "/dev/null"}
@@ -156,7 +160,9 @@ async def _checked(
         await at_leisure(partial(_remove, house, attempt, at, compiled))
         if seen is not None and not _is_cut_off(seen, is_last=number == run.number + TRIES - 1):
             heard = await aside(_heard, said, room, seen, directory)
-            return replace(heard, cause=heard.cause + _way_out(heard, result.check_files)), attempt
+            way_out = _way_out(heard, result.check_files)
+            failure = heard.failure + way_out if heard.failure else ""
+            return replace(heard, cause=heard.cause + way_out, failure=failure), attempt
         await aside(_sweep, house, attempt)
     return said, attempt
 
@@ -275,27 +281,37 @@ async def _run(
 
 def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check:
     """What a check that came to its end says."""
-    digest, tail = hashlib.sha256(), b""
-    for name in ("stdout", "stderr"):
+    digest, streams = hashlib.sha256(), []
+    for name in STREAMS:
         for piece in files.pieces(directory / name):
             digest.update(piece)
-        tail += files.read_end(directory / name, TAIL) or b""
-    text = tail.decode(errors="replace")
+        streams.append((files.read_end(directory / name, READ_BYTES) or b"").decode(errors="replace"))
+    text = "".join(streams)
     passed, cause = seen.cause == Cause.EXITED and seen.code == 0, seen.error or seen.cause.value
     empty = _empty(said.command, text) if passed else ""
     return replace(
         said,
         passed=passed and not empty,
         cause=empty or (_exit(seen) if seen.cause == Cause.EXITED else cause),
+        failure="" if passed else _failure(seen, streams),
         code=seen.code,
         seconds=seen.wall,
-        tail=text[-TAIL:],
+        tail=last_lines(streams, MAX_TAIL_LINES)[-MAX_TAIL_CHARS:],
         lost=False,
         sha256=digest.hexdigest(),
         counts=counts(text),
         where=f"{said.where}{room.lent}",
         network=None if seen.fenced is None else not seen.fenced,
     )
+
+
+def _failure(seen: keeper.Exit, streams: Sequence[str]) -> str:
+    """What failed, in one line: the first failing test, or how the check ended and the last that it printed."""
+    found = first_failure("\n".join(streams))
+    if found is not None:
+        return clean(str(found), MAX_FAILURE_CHARS)
+    words = next(filter(None, map(last_words, reversed(streams))), "")
+    return clean(f"{_exit(seen)}: {words}", MAX_FAILURE_CHARS) if words and seen.cause == Cause.EXITED else ""
 
 
 def _empty(command: str, output: str) -> str:
