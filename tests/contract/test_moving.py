@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from fleet.core import FleetError
-from fleet.host.repository.merge import Merged, merging, must_be_whole
 from fleet.host.repository.move import InTheWay, Moved, move_branch
 
 
@@ -182,62 +181,6 @@ def test_no_variable_of_another_git_leads_elsewhere(project: Project, monkeypatc
     move_branch(project.common, "main", project.old, project.new, why="landed")
     monkeypatch.delenv("GIT_INDEX_FILE")
     assert project.git("status", "--porcelain") == ""
-
-
-def side(project: Project, start: str, files: dict[str, str]) -> str:
-    project.git("checkout", "-q", "--detach", start)
-    made = project.commit(files, "side")
-    project.git("checkout", "-q", "main")
-    return made
-
-
-def test_two_sides_merge_or_their_files_are_named(project: Project) -> None:
-    one = side(project, project.old, {"other": "one\n"})
-    two = side(project, project.old, {"other": "two\n"})
-    with merging(project.common, project.old) as merger:
-        both = merger.merge(project.new, one)
-        assert both.conflicts == ()
-        assert project.git("show", f"{both.tree}:other", f"{both.tree}:added").split() == ["one", "2"]
-        assert merger.merge(one, two).conflicts == ("other",)
-        assert merger.contains(project.new, project.old)
-        assert not merger.contains(project.old, project.new)
-        assert merger.independent([project.old, project.new, one]) == [project.new, one]
-        assert merger.commit(both.tree, (project.new, one), "x") == merger.commit(both.tree, (project.new, one), "x")
-        with pytest.raises(FleetError):
-            merger.merge("0" * 40, one)
-
-
-def test_a_squashed_base_does_not_come_back_as_a_conflict(project: Project) -> None:
-    first = side(project, project.old, {"other": "first\n"})
-    second = side(project, first, {"other": "second\n"})
-    with merging(project.common, project.old) as merger:
-        squashed = merger.commit(merger.tree_of(first), (project.old,), "first, squashed")
-        assert merger.merge(squashed, second).conflicts == ("other",)
-        found = merger.merge_from(first, squashed, second)
-    assert found == Merged(project.git("rev-parse", f"{second}^{{tree}}"))
-
-
-def test_the_tip_says_how_files_are_merged_and_no_result_and_no_driver(project: Project) -> None:
-    project.git("config", "merge.evil.driver", f"touch {project.top.parent}/ran; false")
-    project.git("config", "merge.default", "evil")
-    tip = side(
-        project, project.old, {".gitattributes": "* merge=evil\n/log merge=union\n", "log": "0\n", "text": "0\n"}
-    )
-    one = side(project, tip, {"log": "0\none\n", "text": "one\n", "sub/.gitattributes": "* merge=union\n"})
-    two = side(project, tip, {"log": "0\ntwo\n", "text": "two\n"})
-    with merging(project.common, tip) as merger:
-        found = merger.merge(one, two)
-    assert found.conflicts == ("text",)
-    assert not (project.top.parent / "ran").exists()
-    assert project.git("show", f"{found.tree}:log").split() == ["0", "one", "two"]
-
-
-def test_a_shallow_clone_is_refused(project: Project) -> None:
-    must_be_whole(project.common)
-    project.git("clone", "-q", "--depth", "1", f"file://{project.top}", "../shallow")
-    with pytest.raises(FleetError, match="shallow") as refused:
-        must_be_whole(project.top.parent / "shallow" / ".git")
-    assert refused.value.hint == "git fetch --unshallow"
 
 
 def test_an_unborn_branch_gets_its_first_files(tmp_path: Path, project: Project) -> None:
