@@ -24,7 +24,8 @@ TAGS = {"models": [{"name": "coder:7b", "size": 4_700_000_000,
         "details": {"family": "qwen2", "parameter_size": "7.6B", "quantization_level": "Q4_K_M"}}]}  # fmt: skip
 PS = {"models": [{"name": "coder:7b", "size": 6_000_000_000, "size_vram": 6_000_000_000, "context_length": 8192,
       "expires_at": "2318-02-19T14:38:31.83753-07:00"}]}  # fmt: skip
-SHOW = {"model_info": {"general.architecture": "qwen2", "qwen2.context_length": 32768}}
+SHOW = {"model_info": {"general.architecture": "qwen2", "qwen2.context_length": 32768},
+        "capabilities": ["completion", "tools"]}  # fmt: skip
 VLLM = {"object": "list", "data": [{"id": "coder:7b", "object": "model", "owned_by": "vllm", "max_model_len": 32768}]}
 LLAMACPP = {"object": "list", "data": [{"id": "coder:7b", "owned_by": "llamacpp",
             "meta": {"n_ctx_train": 32768, "n_params": 7_600_000_000, "size": 4_700_000_000}}]}  # fmt: skip
@@ -118,13 +119,14 @@ def test_what_is_in_memory_is_told_or_unknown(kind: Kind) -> None:
 
 
 @kinds
-def test_the_longest_context_is_told_or_unknown(kind: Kind) -> None:
-    async def context(node: Node) -> int | None:
-        async with Http(2.0, tls=False) as http:
-            return (await BACKENDS[kind].abilities(http, node, "coder:7b")).context
-
+def test_what_a_model_can_do_is_told_or_unknown(kind: Kind) -> None:
     with serving(kind) as (node, _):
-        assert asyncio.run(context(node)) == (32768 if kind in CONTEXT_KNOWN else None)
+        (found,) = asyncio.run(survey([node], timeout=30.0, described=True))
+    assert found.models is not None
+    (model,) = found.models
+    assert model.context == (32768 if kind in CONTEXT_KNOWN else None)
+    can = (True, False, False) if kind is Kind.OLLAMA else (None, None, None)
+    assert (model.tools, model.thinking, model.vision) == can
 
 
 @kinds

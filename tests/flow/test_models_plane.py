@@ -366,6 +366,39 @@ def test_doctor_names_a_model_without_tools_and_a_context_too_small_for_a_first_
     assert wrong[short] == "set models.heavy-coder.context to 32768, or: claude --tools Bash,Read,Edit,Write"
 
 
+def test_what_models_can_do_is_learnt_and_outlives_a_node_that_sleeps(run: Run, boxes: Start, project: Path) -> None:
+    two = boxes()
+    two.small.models = ("demo:7b", "able:7b")
+    assert run("generate").code == 0
+    two.small.capabilities = {"demo:7b": ("completion", "vision"), "able:7b": ("completion", "tools", "thinking")}
+    assert run("validate").code == 0, "it asks no node"
+    assert "demo:7b (no tools), able:7b" in run("discover").out
+    known = json.loads((project / ".subagent-fleet/capabilities.json").read_text())["nodes"]["small-box"]
+    assert known["models"]["able:7b"] == {"tools": True, "thinking": True, "vision": False, "context": 32768}
+    text, before = (project / "fleet.yaml").read_text(), files(project)
+    two.small.__exit__()
+    for command in (["validate"], ["generate", "--check"], ["generate"]):
+        ran = run(*command)
+        assert ran.code == 2, (command, ran)
+        assert "fleet.yaml:8:48: planner: demo:7b on small-box has no tools" in ran.err
+        assert "on small-box these have: able:7b" in ran.err
+        assert "next: set models.small-coder.ollama_model to able:7b" in ran.err
+        assert ran.out == ""
+    (problem,) = run("validate", "--json").json()["problems"]
+    assert problem["path"] == ["models", "small-coder", "ollama_model"]
+    assert files(project) == before
+    (project / "fleet.yaml").write_text(text.replace("demo:7b", "able:7b"))
+    assert run("validate").code == 0
+    assert run("generate").code == 0
+    assert run("generate", "--check").code == 0
+    assert "set models.small-coder.ollama_model" not in run("doctor").out
+    assert run("generate", "--target", "aider").code == 0
+    (project / "fleet.yaml").write_text(text.replace(two.small.endpoint, "http://127.0.0.1:9"))
+    assert run("validate").code == 0, "what another machine said there is not believed"
+    assert run("clean", "--yes").code == 0
+    assert not (project / ".subagent-fleet").exists() or not (project / ".subagent-fleet/capabilities.json").exists()
+
+
 def test_doctor_is_content_when_all_is_well(run: Run, boxes: Start, project: Path, tmp_path: Path) -> None:
     boxes()
     run("generate")

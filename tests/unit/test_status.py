@@ -13,7 +13,7 @@ from fleet.config import read
 from fleet.core.fleet import Fleet
 from fleet.gateway.run import Status, child_environment
 from fleet.host.http import Cause
-from fleet.nodes import Abilities, ServedModel, State, Survey
+from fleet.nodes import ServedModel, State, Survey
 
 FLEET = read(
     """
@@ -52,7 +52,9 @@ def test_a_route_is_served_only_when_everything_on_it_is_there(
 
 
 def findings(fleet: Fleet, survey: Survey, check: str) -> list[str]:
-    facts = doctor_models.Facts(fleet, Path("/nonexistent"), {"box": survey}, {"m": Abilities(4096)}, {})
+    facts = doctor_models.Facts(
+        fleet, Path("/nonexistent"), {"box": survey}, {"box": (ServedModel("coder", context=4096),)}
+    )
     return [found.finding for found in getattr(doctor_models, check)(facts)]
 
 

@@ -64,7 +64,7 @@ def demonstration() -> Iterator[tuple[Fleet, Path, DemonstrationNode, Demonstrat
 def demo(say: Callable[[str, object], None]) -> Shown:
     """Run every step and tell each as it is done."""
     with demonstration() as (fleet, out, small, big):
-        found = discover(fleet, timeout=5.0)
+        found = discover(fleet, out, timeout=5.0)
         say("discover", found)
         files = generate(fleet, out).steps
         say("generate", files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +12,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fleet import nodes
+from fleet.app import capabilities
 from fleet.app import files as project_files
 from fleet.app.doctor import PROGRAMS, Check, Health, guarded
 from fleet.core.fleet import Fleet, Kind, Model, Node, Provider
-from fleet.core.text import clean
 from fleet.gateway import environment, keys, run
 from fleet.generate import env
 from fleet.generate.litellm import max_input_tokens
@@ -25,7 +24,6 @@ from fleet.host import machine
 
 # A loaded model takes more than its file: its context and the buffers it computes in.
 OVERHEAD = 1.2
-MAX_ASKED, MAX_NAMED = 50, 5  # models of one node
 # What Claude Code 2.1 sends before anybody has said anything; more to an alias with the name of one of its own models.
 PROMPT_TOKENS, FAMILY_PROMPT_TOKENS = 10_700, 19_400
 FAMILY_WORDS = ("sonnet", "opus", "haiku")
@@ -38,32 +36,15 @@ class Facts:
     fleet: Fleet
     out: Path
     surveys: dict[str, nodes.Survey]
-    abilities: dict[str, nodes.Abilities]  # by the name of the model
-    able: dict[str, list[str]]  # by node: what else it serves that has tools, where a model that an agent uses has none
+    known: capabilities.Capabilities
 
 
 def check_models(fleet: Fleet, out: Path, timeout: float) -> Iterator[Check]:
-    surveys = asyncio.run(nodes.survey(list(fleet.nodes.values()), timeout=timeout, loaded=True))
-    by_name = {survey.node: survey for survey in surveys}
-    online = [m for m in fleet.models.values() if by_name[m.node].state is nodes.State.ONLINE]
-    said = _abilities([(fleet.node_of(model), model.served) for model in online], timeout)
-    abilities = dict(zip([model.name for model in online], said, strict=True))
-    poor = {model.node for model in online if abilities[model.name].tools is False}
-    able = {name: _able(fleet.nodes[name], by_name[name], timeout) for name in poor}
-    facts = Facts(fleet, out, by_name, abilities, able)
+    surveys, known = capabilities.ask(fleet, out, timeout, loaded=True)
+    capabilities.keep(fleet, out, known)
+    facts = Facts(fleet, out, {survey.node: survey for survey in surveys}, known)
     for check in CHECKS:
         yield from guarded(check.__name__, partial(check, facts))
-
-
-def _abilities(asked: Sequence[tuple[Node, str]], timeout: float) -> list[nodes.Abilities]:
-    return asyncio.run(nodes.abilities(asked, timeout=timeout)) if asked else []
-
-
-def _able(node: Node, survey: nodes.Survey, timeout: float) -> list[str]:
-    """The models of a node that have tools."""
-    served = [model.name for model in survey.models or () if not model.embeds][:MAX_ASKED]
-    said = _abilities([(node, name) for name in served], timeout)
-    return [name for name, can in zip(served, said, strict=True) if can.tools]
 
 
 def litellm(facts: Facts) -> Iterator[Check]:
@@ -201,19 +182,10 @@ def _fetch(node: Node, model: Model) -> str:
 
 
 def tools(facts: Facts) -> Iterator[Check]:
-    """A coding agent does everything by tools; a model without them is refused by its node."""
-    for agent in facts.fleet.agents.values():
-        model = facts.fleet.models[agent.model]
-        if facts.abilities.get(model.name, nodes.Abilities()).tools is not False:
-            continue
-        others = facts.able.get(model.node, [])
-        finding = f"{agent.name}: {model.served} on {model.node} has no tools, and so cannot be a coding agent"
-        if others:
-            finding += f"; on {model.node} these have: {', '.join(map(clean, others[:MAX_NAMED]))}"
-            remedy = f"set models.{model.name}.ollama_model to {clean(others[0])}"
-        else:
-            remedy = f"set models.{model.name} to a model with tools, such as qwen2.5-coder:7b"
-        yield Check("tools", Health.WRONG, finding, remedy)
+    """A request with tools is refused by its node for a model that has none."""
+    targets = project_files.plan(facts.fleet, facts.out).targets
+    for found in capabilities.find_toolless(facts.fleet, facts.known, targets):
+        yield Check("tools", Health.WRONG, found.finding, found.remedy)
 
 
 def first_prompt(facts: Facts) -> Iterator[Check]:
@@ -232,7 +204,8 @@ def first_prompt(facts: Facts) -> Iterator[Check]:
 
 def context(facts: Facts) -> Iterator[Check]:
     for model in facts.fleet.models.values():
-        limit = facts.abilities.get(model.name, nodes.Abilities()).context
+        found = nodes.find_model(facts.known.get(model.node, ()), model.served)
+        limit = found.context if found else None
         if limit is not None and model.context > limit:
             finding = f"{model.name}: context {model.context} is more than the {limit} that {model.served} was made for"
             yield Check("context", Health.WRONG, finding, f"set models.{model.name}.context to {limit}")

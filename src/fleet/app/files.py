@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from fleet.app import capabilities
 from fleet.core import FleetError, NotFound
 from fleet.core.fleet import Fleet
 from fleet.gateway import keys
@@ -19,7 +20,7 @@ from fleet.host import files as disk
 __all__ = ["Cleaning", "Generation", "Only", "clean", "cleaning", "difference", "generate", "plan"]
 
 
-RECORDS = (keys.PATH, f"{disk.OWN}/discovery.json", manifest.PATH)
+RECORDS = (keys.PATH, f"{disk.OWN}/discovery.json", capabilities.PATH, manifest.PATH)
 
 
 class Only(StrEnum):

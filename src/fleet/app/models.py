@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fleet import nodes
+from fleet.app import capabilities
 from fleet.core import NotFound
 from fleet.core.fleet import Fleet, Model, Route
 from fleet.core.text import clean, nearest
@@ -36,8 +37,10 @@ class FleetStatus:
     routes: tuple[RouteStatus, ...]
 
 
-def discover(fleet: Fleet, timeout: float) -> list[nodes.Survey]:
-    return asyncio.run(nodes.survey(list(fleet.nodes.values()), timeout=timeout))
+def discover(fleet: Fleet, out: Path, timeout: float) -> list[nodes.Survey]:
+    surveys, known = capabilities.ask(fleet, out, timeout)
+    capabilities.keep(fleet, out, known)
+    return surveys
 
 
 def write_discovery(fleet: Fleet, found: Sequence[nodes.Survey], out: Path) -> Path:

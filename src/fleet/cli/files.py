@@ -61,8 +61,10 @@ def generate(
     """Write the files that LiteLLM and the agent CLIs read.
 
     A target that was generated once is renewed every time; --target adds one. Files that you edited, or that were
-    there before, are never replaced without --force.
+    there before, are never replaced without --force. The nodes are asked what their models can do; one that is silent
+    for a second is taken as it was.
     """
+    from fleet.app import capabilities
     from fleet.app import files as app
 
     if litellm_only and claude_only:
@@ -74,6 +76,8 @@ def generate(
     if only is app.Only.LITELLM and fleet.is_direct:
         raise BadConfig("gateway.provider is direct, so there is no LiteLLM file", hint="fleet generate")
     where = out or config.parent
+    known = capabilities.recall(fleet, where) if check or show_diff else capabilities.ask_shortly(fleet, where)
+    capabilities.refuse_toolless(fleet, config, where, known, targets)
     if check or show_diff:
         plan = app.plan(fleet, where, targets, only)
         _show_plan(plan, show_diff, as_json)
@@ -82,6 +86,7 @@ def generate(
             raise click.exceptions.Exit(1)
         return
     done = app.generate(fleet, where, targets, only, force=force)
+    capabilities.keep(fleet, where, known)
     if as_json:
         data({"written": True, "files": [{"path": step.path, "change": step.change} for step in done.steps]})
         return

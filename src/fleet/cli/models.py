@@ -34,7 +34,7 @@ from fleet.core.text import clean
 if TYPE_CHECKING:
     from fleet.app.models import FleetStatus
     from fleet.config import Loaded
-    from fleet.nodes import Survey
+    from fleet.nodes import ServedModel, Survey
 
 STATES = {"online": GOOD, "offline": BAD, "ok": GOOD, "failed": BAD, "yes": GOOD, "no": BAD}
 
@@ -65,7 +65,11 @@ def open_fleet(config: Path, load: Callable[[Path], Loaded] = load) -> Fleet:
 @json_option
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of fleet.yaml instead.")
 def validate(config: Path, as_json: bool, schema: bool) -> None:
-    """Check fleet.yaml: its shape, its names and its references. Reports every problem at once."""
+    """Check fleet.yaml: its shape, its names and its references. Reports every problem at once.
+
+    It asks no node. A model that has no tools, as its node said when it was last asked, is refused for an agent.
+    """
+    from fleet.app import capabilities
     from fleet.config import InvalidFleet, json_schema
     from fleet.config.fleet_yaml import check, text_of
 
@@ -74,6 +78,9 @@ def validate(config: Path, as_json: bool, schema: bool) -> None:
         return
     try:
         checked = check(text_of(config), config)
+        if not checked.for_tasks:
+            fleet = load(config).fleet
+            capabilities.refuse_toolless(fleet, config, config.parent, capabilities.recall(fleet, config.parent))
     except InvalidFleet as invalid:
         if not as_json:
             raise
@@ -98,13 +105,17 @@ def validate(config: Path, as_json: bool, schema: bool) -> None:
 @click.option("--write", "keep", is_flag=True, help="Also write .subagent-fleet/discovery.json.")
 @click.option("--verbose", "-v", is_flag=True, help="Say why a node is offline.")
 def discover(config: Path, timeout: float, as_json: bool, keep: bool, verbose: bool) -> None:
-    """Ask every node, all at once, which models it has. The file needs to name no models and agents yet."""
+    """Ask every node, all at once, which models it has and what they can do.
+
+    The file needs to name no models and agents yet. What the models can do (tools, thinking, vision, context) is kept
+    in .subagent-fleet/capabilities.json, which validate and generate read.
+    """
     from fleet.app.models import discover as ask
     from fleet.app.models import write_discovery
     from fleet.config.fleet_yaml import load_nodes
 
     fleet = open_fleet(config, load_nodes)
-    found = ask(fleet, timeout)
+    found = ask(fleet, config.parent, timeout)
     if keep:
         talk(f"wrote {write_discovery(fleet, found, config.parent)}")
     if as_json:
@@ -121,7 +132,12 @@ def model_names(survey: Survey, verbose: bool) -> str:
         return f"{survey.cause}: {survey.detail}" if verbose else ""
     if survey.models is None:
         return "unknown (it does not list them)"
-    return ", ".join(f"{model.name} (cloud)" if model.remote else model.name for model in survey.models) or "none"
+    return ", ".join(_with_remark(model) for model in survey.models) or "none"
+
+
+def _with_remark(model: ServedModel) -> str:
+    remarks = ["cloud"] * model.remote + ["no tools"] * (model.tools is False and not model.embeds)
+    return f"{model.name} ({', '.join(remarks)})" if remarks else model.name
 
 
 @click.command()

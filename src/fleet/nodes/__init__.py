@@ -1,11 +1,10 @@
 """Machines that serve models: what they have, what they hold, and how to warm them."""
 
-from fleet.nodes.base import Abilities, LoadedModel, ServedModel, State, Survey, same_name
+from fleet.nodes.base import LoadedModel, ServedModel, State, Survey, find_model, same_name
 from fleet.nodes.local import Found, Pair, find, pair, usual_places
-from fleet.nodes.survey import Warmed, abilities, survey, warm
+from fleet.nodes.survey import Warmed, survey, warm
 
 __all__ = [
-    "Abilities",
     "Found",
     "LoadedModel",
     "Pair",
@@ -13,8 +12,8 @@ __all__ = [
     "State",
     "Survey",
     "Warmed",
-    "abilities",
     "find",
+    "find_model",
     "pair",
     "same_name",
     "survey",

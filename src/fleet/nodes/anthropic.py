@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.core.fleet import Model, Node
 from fleet.host.http import Http, Unanswered
-from fleet.nodes.base import Abilities, Backend, LoadedModel, ServedModel, api_key, listed, text
+from fleet.nodes.base import Backend, LoadedModel, ServedModel, api_key, listed, text
 
 
 class Anthropic:
@@ -21,8 +21,8 @@ class Anthropic:
     async def loaded(self, http: Http, node: Node) -> tuple[LoadedModel, ...] | None:
         return None
 
-    async def abilities(self, http: Http, node: Node, served: str) -> Abilities:
-        return Abilities()
+    async def describe(self, http: Http, node: Node, model: ServedModel) -> ServedModel:
+        return model
 
     async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
         await self.models(http, node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -28,10 +28,13 @@ class ServedModel:
     bytes: int | None = None
     parameters: float | None = None
     quantisation: str | None = None
-    context: int | None = None
+    context: int | None = None  # the longest that the model was made for
     embeds: bool = False
     remote: bool = False
     """The node only passes requests on, to somebody else's machine."""
+    tools: bool | None = None
+    thinking: bool | None = None
+    vision: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +63,7 @@ class Survey:
         """Whether the node has the model; None when it does not tell."""
         if self.models is None:
             return None
-        return any(same_name(known.name, model.served) for known in self.models)
-
-
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What a model can do, as its node says when it is asked for that model; what it does not say is None."""
-
-    context: int | None = None  # the longest that the model was made for
-    tools: bool | None = None
-    thinking: bool | None = None
+        return find_model(self.models, model.served) is not None
 
 
 class Backend(Protocol):
@@ -81,7 +75,9 @@ class Backend(Protocol):
         """What is in memory now; None where the kind cannot tell."""
         ...
 
-    async def abilities(self, http: Http, node: Node, served: str) -> Abilities: ...
+    async def describe(self, http: Http, node: Node, model: ServedModel) -> ServedModel:
+        """The same model with what the node says only when it is asked for this one; loads nothing."""
+        ...
 
     async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
         """Load the model with the context that requests will ask for (None: they name none); says what was done."""
@@ -91,6 +87,10 @@ class Backend(Protocol):
 def same_name(one: str, other: str) -> bool:
     """Ollama calls `qwen` also `qwen:latest`."""
     return one == other or one.removesuffix(":latest") == other.removesuffix(":latest")
+
+
+def find_model(models: Iterable[ServedModel], served: str) -> ServedModel | None:
+    return next((model for model in models if same_name(model.name, served)), None)
 
 
 def api_key(node: Node, environ: Mapping[str, str] = os.environ) -> str | None:

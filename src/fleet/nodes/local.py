@@ -6,15 +6,13 @@ import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fleet.core.fleet import Kind, Node
-from fleet.host.http import Http, Unanswered
 from fleet.nodes.base import ServedModel, State
 from fleet.nodes.ollama import billions
-from fleet.nodes.survey import BACKENDS, client, survey
+from fleet.nodes.survey import survey
 
-MANY = 200  # models of one server that are looked at
 PORTS = {Kind.OLLAMA: 11434, Kind.LMSTUDIO: 1234, Kind.LLAMACPP: 8080, Kind.VLLM: 8000}
 
 
@@ -56,40 +54,25 @@ def _ollama_host(chosen: str) -> str:
 
 def find(places: Sequence[Node], timeout: float = 1.5) -> list[Found]:
     """The servers that really are what their port suggests, with their chat models."""
-    return asyncio.run(_find(places, timeout))
-
-
-async def _find(places: Sequence[Node], timeout: float) -> list[Found]:
-    surveys = await survey(places, timeout=timeout)
-    found = [
+    surveys = asyncio.run(survey(places, timeout=timeout, described=True))
+    return [
         Found(node, tuple(model for model in said.models if not model.embeds and not model.remote))
         for node, said in zip(places, surveys, strict=True)
         if said.state is State.ONLINE and said.models is not None
     ]
-    async with client(places, timeout, together=True) as http:
-        return [await _with_contexts(http, place) for place in found]
-
-
-async def _with_contexts(http: Http, place: Found) -> Found:
-    """The same, with the longest context of each model where the node tells only when asked for it."""
-
-    async def one(model: ServedModel) -> ServedModel:
-        try:
-            known = model.context or (await BACKENDS[place.node.kind].abilities(http, place.node, model.name)).context
-        except Unanswered:
-            return model
-        return replace(model, context=known)
-
-    return replace(place, models=tuple(await asyncio.gather(*map(one, place.models[:MANY])))) if place.models else place
 
 
 def pair(found: Sequence[Found]) -> Pair | None:
-    """The smallest and the biggest model by parameters, then by bits a weight; None when there is no model."""
+    """The smallest and the biggest model by parameters, then by bits a weight; None when there is no model.
+
+    One without tools is no choice for a coding agent, while there is another.
+    """
     known = [(place.node, model) for place in found for model in place.models]
     if not known:
         return None
-    sized = [entry for entry in known if weight(entry[1])[0] > 0]
-    ranked = sorted(sized or known, key=lambda entry: weight(entry[1]))
+    able = [entry for entry in known if entry[1].tools is not False] or known
+    sized = [entry for entry in able if weight(entry[1])[0] > 0]
+    ranked = sorted(sized or able, key=lambda entry: weight(entry[1]))
     return Pair(ranked[0], ranked[-1])
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from fleet.core.fleet import Model, Node
 from fleet.host.http import Answer, Cause, Http, Unanswered
-from fleet.nodes.base import Abilities, Backend, LoadedModel, ServedModel, bearer, count, get, listed, same_name, text
+from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, get, listed, same_name, text
 
 
 class Ollama:
@@ -21,17 +22,16 @@ class Ollama:
             for item in listed(answer, "models")
         )
 
-    async def abilities(self, http: Http, node: Node, served: str) -> Abilities:
-        """What /api/show says, which loads nothing."""
-        answer = (await http.post(f"{node.endpoint}/api/show", {"model": served}, bearer(node))).json()
-        if not isinstance(answer, dict):
-            return Abilities()
-        found, known = answer.get("model_info"), answer.get("capabilities")
+    async def describe(self, http: Http, node: Node, model: ServedModel) -> ServedModel:
+        answer = (await http.post(f"{node.endpoint}/api/show", {"model": model.name}, bearer(node))).json()
+        said = answer if isinstance(answer, dict) else {}
+        found, known = said.get("model_info"), said.get("capabilities")
         info = found if isinstance(found, dict) else {}
         context = next((count(info, key) for key in info if str(key).endswith(".context_length")), None)
+        described = replace(model, context=context or model.context)
         if not isinstance(known, list):  # an Ollama of before 0.6.4
-            return Abilities(context)
-        return Abilities(context, "tools" in known, "thinking" in known)
+            return described
+        return replace(described, tools="tools" in known, thinking="thinking" in known, vision="vision" in known)
 
     async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
         """Load it with the context of the requests to come: another one would load it again at the first of them."""

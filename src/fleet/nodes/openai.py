@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.core.fleet import Kind, Model, Node
 from fleet.host.http import Http
-from fleet.nodes.base import Abilities, Backend, LoadedModel, ServedModel, bearer, count, get, listed, same_name, text
+from fleet.nodes.base import Backend, LoadedModel, ServedModel, bearer, count, get, listed, text
 from fleet.nodes.ollama import billions
 
 
@@ -18,9 +18,8 @@ class OpenAI:
     async def loaded(self, http: Http, node: Node) -> tuple[LoadedModel, ...] | None:
         return None
 
-    async def abilities(self, http: Http, node: Node, served: str) -> Abilities:
-        known = await self.models(http, node) or ()
-        return Abilities(next((model.context for model in known if same_name(model.name, served)), None))
+    async def describe(self, http: Http, node: Node, model: ServedModel) -> ServedModel:
+        return model
 
     async def warm(self, http: Http, node: Node, model: Model, context: int | None) -> str:
         body = {"model": model.served, "messages": [{"role": "user", "content": "Reply with ok."}], "max_tokens": 1}

@@ -10,7 +10,7 @@ from fleet.core.fleet import Fleet, Kind, Model, Node
 from fleet.host import machine
 from fleet.host.http import Http, Unanswered
 from fleet.nodes.anthropic import Anthropic
-from fleet.nodes.base import Abilities, Backend, LoadedModel, ServedModel, State, Survey
+from fleet.nodes.base import Backend, LoadedModel, ServedModel, State, Survey
 from fleet.nodes.ollama import Ollama
 from fleet.nodes.openai import LMStudio, OpenAI, OpenRouter, Resident
 
@@ -23,6 +23,8 @@ BACKENDS: dict[Kind, Backend] = {
     Kind.OPENAI: OpenAI(),
     Kind.ANTHROPIC: Anthropic(),
 }
+MAX_DESCRIBED = 200  # models of one node
+MAX_AT_ONCE = 2  # requests to one node
 
 
 def client(nodes: Iterable[Node], timeout: float, *, together: bool = False) -> Http:
@@ -30,20 +32,43 @@ def client(nodes: Iterable[Node], timeout: float, *, together: bool = False) -> 
     return Http(timeout, tls=any(node.endpoint.startswith("https:") for node in nodes), together=together)
 
 
-async def survey(nodes: Sequence[Node], *, timeout: float = 5.0, loaded: bool = False) -> list[Survey]:
-    """What every node said, in the order given; takes one timeout however many are silent."""
-    machine.allow_files(2 * len(nodes) + 128)  # a silent node holds its socket until the timeout
+async def survey(
+    nodes: Sequence[Node], *, timeout: float = 5.0, loaded: bool = False, described: bool = False
+) -> list[Survey]:
+    """What every node said, in the order given; takes one timeout however many are silent.
+
+    With `described` each model is asked for what it can do.
+    """
+    machine.allow_files(MAX_AT_ONCE * len(nodes) + 128)  # a silent node holds its socket until the timeout
     async with client(nodes, timeout, together=True) as http:
-        return await asyncio.gather(*(_ask(http, node, loaded) for node in nodes))
+        return await asyncio.gather(*(_ask(http, node, loaded, described) for node in nodes))
 
 
-async def _ask(http: Http, node: Node, loaded: bool) -> Survey:
+async def _ask(http: Http, node: Node, loaded: bool, described: bool) -> Survey:
     backend = BACKENDS[node.kind]
     about = (node.name, str(node.kind), node.endpoint, node.tags)
     models, memory = await asyncio.gather(_models(backend, http, node), _loaded(backend, http, node, loaded))
     if isinstance(models, Unanswered):
         return Survey(*about, State.OFFLINE, models.cause, models.detail)
+    if described and models:
+        models = await _described(backend, http, node, models)
     return Survey(*about, State.ONLINE, models=models, loaded=memory)
+
+
+async def _described(
+    backend: Backend, http: Http, node: Node, models: Sequence[ServedModel]
+) -> tuple[ServedModel, ...]:
+    """The models with what each can do; one that the node does not describe in time stays as it is listed."""
+    turns = asyncio.Semaphore(MAX_AT_ONCE)
+
+    async def describe(model: ServedModel) -> ServedModel:
+        async with turns:
+            try:
+                return await backend.describe(http, node, model)
+            except Unanswered:
+                return model
+
+    return (*await asyncio.gather(*map(describe, models[:MAX_DESCRIBED])), *models[MAX_DESCRIBED:])
 
 
 async def _models(backend: Backend, http: Http, node: Node) -> tuple[ServedModel, ...] | Unanswered | None:
@@ -104,16 +129,3 @@ async def _warm_node(
         done(result)
         results.append(result)
     return results
-
-
-async def abilities(asked: Sequence[tuple[Node, str]], *, timeout: float = 5.0) -> list[Abilities]:
-    """What each of these models can do, by its node and the name that it has there, in the order given."""
-
-    async def one(http: Http, node: Node, served: str) -> Abilities:
-        try:
-            return await BACKENDS[node.kind].abilities(http, node, served)
-        except Unanswered:
-            return Abilities()
-
-    async with client([node for node, _ in asked], timeout) as http:
-        return await asyncio.gather(*(one(http, node, served) for node, served in asked))
