@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -110,7 +112,8 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
     assert token not in text, "the key was printed"
     assert os.stat(up.json()["log"]).st_mode & 0o077 == 0
 
-    assert "does not accept this project's key" in gateway("gateway", "up", env={"LITELLM_MASTER_KEY": OTHER_KEY}).err
+    other = gateway("gateway", "up", env={"LITELLM_MASTER_KEY": OTHER_KEY})
+    assert (other.code, "is not this project's key" in other.err) == (0, True), other.err
     text = (project / "fleet.yaml").read_text()
     (project / "fleet.yaml").write_text(text.replace("16384", "8192"))
     assert "the running gateway is stale" in gateway("doctor").out
@@ -141,13 +144,66 @@ def its_context_is_kept(two: Boxes, token: str) -> None:
     assert b"small speaking" in ask(two, token, "claude-haiku-local", thinking=thinking), "its place is free again"
 
 
-def test_a_weak_key_is_refused_before_anything_starts(run: Run, boxes: Start) -> None:
+def test_a_weak_key_is_refused_before_anything_starts(run: Run, boxes: Start, project: Path) -> None:
     boxes()
     run("generate")
-    ran = run("gateway", "up", env={"LITELLM_MASTER_KEY": "sk-local-dev"})
+    (project / ".subagent-fleet/master.key").write_text("sk-local-dev\n")
+    ran = run("gateway", "up")
     assert ran.code == 1
     assert "weak key" in ran.err
     assert "sk-local-dev" not in ran.err
+
+
+def sourced(directory: Path, then: str = "") -> str:
+    """The key that a shell has once it has sourced a project's env file."""
+    script = f'. ./.env.subagent-fleet; {then} printf %s "$LITELLM_MASTER_KEY"'
+    return subprocess.run(["sh", "-c", script], cwd=directory, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.litellm
+def test_a_key_of_ones_own_is_taken_and_a_litellm_of_ones_own_answers_to_it(
+    run: Run, boxes: Start, project: Path, tmp_path: Path, clean_env: dict[str, str]
+) -> None:
+    """The documented lines, in their order: export a key, generate, litellm --config, source the env file."""
+    two = boxes()
+    weak = run("generate", env={"LITELLM_MASTER_KEY": "sk-local-dev"})
+    assert (weak.code, "it has 12 characters, fewer than 24" in weak.err) == (1, True), weak.err
+    assert not (project / ".env.subagent-fleet").exists()
+    mine = {"LITELLM_MASTER_KEY": OTHER_KEY}
+    taken = run("generate", env=mine)
+    assert (taken.code, "this project's key is the one in $LITELLM_MASTER_KEY (" in taken.err) == (0, True), taken.err
+    assert OTHER_KEY not in taken.out + taken.err
+    assert sourced(project) == OTHER_KEY
+    later = run("generate", env={"LITELLM_MASTER_KEY": OTHER_KEY[::-1]})
+    assert "is not this project's key" in later.err
+    assert "to use the exported one: rm .subagent-fleet/master.key && fleet generate" in later.err
+    assert sourced(project) == OTHER_KEY, "the file sets the key that its own gateway has"
+
+    second = tmp_path / "second"
+    second.mkdir()
+    (second / "fleet.yaml").write_text((project / "fleet.yaml").read_text())
+    script = f". ./.env.subagent-fleet; cd {second}; {sys.executable} -m fleet generate"
+    done = subprocess.run(["sh", "-c", script], cwd=project, env=clean_env, capture_output=True, text=True, check=True)
+    assert "$LITELLM_MASTER_KEY (" in done.stderr
+    assert "came with the env file of another project" in done.stderr
+    assert sourced(second) not in ("", OTHER_KEY), "two projects in one shell share no key by accident"
+
+    program = environment.directory() / "bin" / "litellm"
+    argv = [str(program), "--config", "litellm_config.yaml", "--host", "127.0.0.1", "--port", str(two.port)]
+    log = tmp_path / "log"
+    with log.open("wb") as out, subprocess.Popen(argv, cwd=project, env=clean_env | mine, stdout=out, stderr=out) as it:
+        try:
+            assert until(lambda: it.poll() is not None or _answers(two, sourced(project))), log.read_text()
+            assert "small speaking" in ask(two, sourced(project), "claude-haiku-local").decode()
+        finally:
+            it.terminate()
+
+
+def _answers(boxes: Boxes, token: str) -> bool:
+    try:
+        return bool(ask(boxes, token, "claude-haiku-local"))
+    except OSError:
+        return False
 
 
 def test_without_generated_files_the_next_command_is_named(run: Run, boxes: Start) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 import fleet
 from conftest import Run
+from fleet.generate.env import fingerprint
 from flow.conftest import Boxes
 from standins import bad_nodes
 
@@ -202,6 +203,25 @@ def test_edited_and_foreign_files_are_kept_and_nothing_else_is_written(run: Run,
     ran = run("generate")
     assert (ran.code, "litellm_config.yaml: edited" in ran.err) == (1, True)
     assert (project / "litellm_config.yaml").read_text() == "edited"
+
+
+def test_what_holds_a_key_is_kept_out_of_git_at_once(run: Run, boxes: Start, project: Path) -> None:
+    """By info/exclude, which is never committed: in a directory of the repository, too."""
+    boxes()
+    git = ["git", "-C", str(project)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    assert run("generate").code == 0
+    assert run("generate", "--out", "below/here").code == 0
+    subprocess.run([*git, "add", "-A"], check=True)
+    added = subprocess.run([*git, "ls-files"], check=True, capture_output=True, text=True).stdout.split()
+    assert {"fleet.yaml", "litellm_config.yaml", "below/here/litellm_config.yaml"} <= set(added)
+    assert [path for path in added if ".env" in path or path.startswith(".subagent-fleet")] == []
+    (project / ".env.subagent-fleet").unlink()
+    (project / ".env.subagent-fleet").write_text("export LITELLM_MASTER_KEY=sk-local-dev\n")
+    subprocess.run([*git, "add", "-f", ".env.subagent-fleet"], check=True)
+    ran = run("generate", "--force")
+    assert (ran.code, "next: git rm --cached .env.subagent-fleet" in ran.err) == (1, True), ran.err
+    assert "sk-local-dev" in (project / ".env.subagent-fleet").read_text()
 
 
 def test_a_link_is_not_written_through(run: Run, boxes: Start, project: Path, tmp_path: Path) -> None:
@@ -421,10 +441,13 @@ def test_doctor_is_content_when_all_is_well(run: Run, boxes: Start, project: Pat
 @pytest.mark.parametrize("bad", ["sk-1234", "x" * 50])
 def test_doctor_finds_a_weak_key(run: Run, boxes: Start, bad: str) -> None:
     boxes()
-    run("generate")
     ran = run("doctor", env={"LITELLM_MASTER_KEY": bad})
     assert ran.code == 1
     assert "the key in $LITELLM_MASTER_KEY is weak" in ran.out
+    run("generate")
+    other = run("doctor", env={"LITELLM_MASTER_KEY": bad})
+    assert "the key in .subagent-fleet/master.key is strong" in other.out
+    assert f"$LITELLM_MASTER_KEY ({fingerprint(bad)}) is not this project's key" in other.out
     assert bad not in ran.out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -80,14 +79,14 @@ def key(facts: Facts) -> Iterator[Check]:
         yield Check("key", Health.WRONG, "the gateway has no key yet", "fleet generate")
         return
     problem = keys.weakness(found)
-    name = facts.fleet.gateway.master_key_env
-    where, remedy = (f"${name}", f"unset {name}") if os.environ.get(name) else (keys.PATH, f"rm {keys.PATH}")
+    where = keys.source(facts.fleet, facts.out)
+    remedy = f"rm {where}" if where == keys.PATH else f"unset {where[1:]}"
     if problem:
         yield Check("key", Health.WRONG, f"the key in {where} is weak: {problem}", f"{remedy} && fleet generate")
     else:
         yield Check("key", Health.OK, f"the key in {where} is strong")
-    if os.environ.get(name) and found != keys.stored(facts.out):
-        yield Check("key", Health.NOTE, f"${name} differs from the key in {env.PATH}", f"unset {name}")
+    if other := keys.other_key(facts.fleet, facts.out):
+        yield Check("key", Health.NOTE, other, f"source {env.PATH}")
 
 
 def secrets(facts: Facts) -> Iterator[Check]:

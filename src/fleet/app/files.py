@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from fleet.gateway import keys
 from fleet.generate import TARGETS, Change, File, gateway_file, manifest, render, target, write
 from fleet.generate.write import difference
 from fleet.host import files as disk
+from fleet.host import git, machine
+from fleet.places import unstaged
 
 __all__ = ["Cleaning", "Generation", "Only", "clean", "cleaning", "difference", "generate", "plan"]
 
@@ -37,6 +39,7 @@ class Generation:
     steps: tuple[write.Step, ...]
     ours: manifest.Manifest
     key: str = field(repr=False)
+    key_note: str | None = None  # what to say of the key in the shell
 
     @property
     def stale(self) -> list[write.Step]:
@@ -52,7 +55,7 @@ def plan(fleet: Fleet, out: Path, targets: Sequence[str] = (), only: Only | None
     """What to write. Targets add to those this project already has; a project without any begins with claude."""
     ours = write.known(out)
     remembered = [name for name in TARGETS if name in {*ours.targets, *targets}] or ["claude"]
-    key = keys.proposed(out)
+    key = keys.proposed(fleet, out)
     wanted = _wanted(fleet, remembered, key, only)
     kept = tuple(remembered) if only is None else tuple({*ours.targets, *(["claude"] if only is Only.CLAUDE else [])})
     return Generation(out, kept, tuple(write.plan(out, wanted, ours, whole=only is None)), ours, key)
@@ -72,12 +75,28 @@ def generate(
     fleet: Fleet, out: Path, targets: Sequence[str] = (), only: Only | None = None, *, force: bool = False
 ) -> Generation:
     """Write the plan, and with it the key when there is none yet."""
+    if not fleet.is_direct:
+        keys.refuse_weak_export(fleet, out)
+    had_key = keys.stored(out) is not None
     chosen = plan(fleet, out, targets, only)
     write.refuse(out, chosen.steps, force=force)
+    _keep_out_of_git(out, [step.path for step in chosen.steps if step.wanted and step.wanted.private])
     if not fleet.is_direct and not keys.keep(out, chosen.key):
         chosen = plan(fleet, out, targets, only)  # another fleet made the key in the meantime
     write.apply(out, chosen.steps, chosen.targets, chosen.ours)
-    return chosen
+    return chosen if fleet.is_direct else replace(chosen, key_note=keys.about(fleet, out, taken=not had_key))
+
+
+def _keep_out_of_git(out: Path, private: Sequence[str]) -> None:
+    """See to it that git takes no file with a key in it; FleetError when git has one already."""
+    repository = git.find(out.resolve())
+    if repository is None or not private or not machine.program("git"):
+        return
+    disk.own_dir(out)
+    tracked = sorted(unstaged.tracked(out, private))
+    if tracked:
+        raise FleetError(f"{tracked[0]} is in git, and a key would be written there", f"git rm --cached {tracked[0]}")
+    unstaged.keep_out(repository, out, private)
 
 
 @dataclass(frozen=True, slots=True)

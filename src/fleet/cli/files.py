@@ -93,6 +93,8 @@ def generate(
     click.echo("Generated:")
     for step in done.steps:
         click.echo(f"  {paint(f'{step.change.done:9}', COLOURS)}{step.path}")
+    if done.key_note:
+        talk(f"\n{done.key_note}")
     _next_steps(fleet, done.targets)
 
 

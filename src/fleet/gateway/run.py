@@ -82,7 +82,8 @@ def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
     desk = Desk(out)
     config = _fresh_config(fleet, out)
     key = keys.strong(fleet, out)
-    _warn_of_other_key(fleet, out, key, say)
+    if other := keys.other_key(fleet, out):
+        say(other)
     program = environment.ensure(say)
     files.private_dir(files.home())
     lock = locks.take(desk.lock)
@@ -143,12 +144,6 @@ def _fresh_config(fleet: Fleet, out: Path) -> Path:
     if found != wanted.content:
         raise FleetError(f"{path} is not what fleet.yaml says now", hint="fleet generate")
     return path
-
-
-def _warn_of_other_key(fleet: Fleet, out: Path, key: str, say: Callable[[str], None]) -> None:
-    if key != keys.stored(out):
-        name = fleet.gateway.master_key_env
-        say(f"using the key in ${name}; a shell that sourced .env.subagent-fleet has another one and will be refused")
 
 
 def _refuse_taken_port(fleet: Fleet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +11,19 @@ from fleet.generate.base import NOTICE, File
 
 PATH = ".env.subagent-fleet"
 NO_KEY = "none"
+SOURCED = "FLEET_SOURCED_KEY"  # the fingerprint of the key that a shell has from this file, and not from its user
+
+
+def fingerprint(key: str) -> str:
+    """A key's name, for messages."""
+    return hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:8]
 
 
 def render(fleet: Fleet, key: str, exports: Mapping[str, str | None], key_variables: Sequence[str]) -> list[File]:
     lines = [f"# {NOTICE}", "# It holds a secret: keep it out of git, and out of other people's reach."]
     if not fleet.is_direct:
         lines.append(f"export {fleet.gateway.master_key_env}={shlex.quote(key)}")
+        lines.append(f"export {SOURCED}={fingerprint(key)}")
     token = _token(fleet, key)
     lines += [f"export {name}={token}" for name in dict.fromkeys(key_variables)]
     in_use = {fleet.gateway.master_key_env, *(node.api_key_env for node in fleet.nodes.values())}

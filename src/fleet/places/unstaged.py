@@ -1,4 +1,4 @@
-"""Files of a place that must never get into git: which git has already, and how it is told to leave the others out.
+"""Files of a directory that must never get into git: which git has already, and how it is told to leave the others out.
 
 Worktrees have no list of their own: git reads `info/exclude` of the repository that they are linked to. So a line there
 counts in every worktree of that repository, and in a clone for the clone alone. A line is added once and stays.
@@ -19,7 +19,7 @@ from fleet.host.run import Ran, run
 SECONDS = 60.0
 PATIENCE = 30.0
 LARGEST = 4 * 1024 * 1024
-MARK = "# fleet copies or writes these into places, and they must not get into git"
+MARK = "# fleet writes these, and they must not get into git"
 SPECIAL = re.compile(r"([\\*?\[]|\s\Z)")
 
 
@@ -36,12 +36,13 @@ def keep_out(repository: git.Repository, place: Path, paths: Sequence[str]) -> N
     wanted = [path for path in paths if path not in _ignored(place, paths)]
     if not wanted:
         return
-    _exclude(repository.common / "info" / "exclude", [_pattern(path) for path in wanted])
+    below = os.path.relpath(os.path.realpath(place), os.path.realpath(repository.top))
+    _exclude(repository.common / "info" / "exclude", [_pattern(os.path.normpath(f"{below}/{path}")) for path in wanted])
     stubborn = sorted(set(wanted) - _ignored(place, wanted))
     if stubborn:
         raise FleetError(
             f"{clean(stubborn[0])} would get into git: a .gitignore of the project takes it in again, by a line with !",
-            hint="take that line out of .gitignore, or the file out of `workspace` in fleet.yaml",
+            hint="take that line out of .gitignore",
         )
 
 
