@@ -206,10 +206,13 @@ def _answers(boxes: Boxes, token: str) -> bool:
         return False
 
 
-def test_without_generated_files_the_next_command_is_named(run: Run, boxes: Start) -> None:
+def test_without_generated_files_the_next_command_is_named(run: Run, boxes: Start, project: Path) -> None:
     boxes()
     ran = run("gateway", "up")
     assert (ran.code, "next: fleet generate" in ran.err) == (1, True)
+    elsewhere = run("gateway", "up", "-c", "project/fleet.yaml", cwd=project.parent)
+    assert "next: fleet generate --config project/fleet.yaml" in elsewhere.err
+    assert run("gateway", "logs").code == 3
 
 
 def test_a_stale_file_is_not_started(run: Run, boxes: Start, project: Path) -> None:
@@ -343,7 +346,7 @@ def test_a_taken_port_is_named(run: Run, boxes: Start) -> None:
 
 
 def test_a_gateway_that_cannot_start_says_why_and_leaves_nothing(
-    run: Run, boxes: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, boxes: Start, project: Path, clean_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stand-in LiteLLM that ends at once, in a cache of its own."""
     boxes()
@@ -360,6 +363,27 @@ def test_a_gateway_that_cannot_start_says_why_and_leaves_nothing(
     assert "no such thing" in ran.err
     assert "\033" not in ran.err
     assert run("gateway", "status").code == 1
+    its_log_is_shown_and_followed(run, project, clean_env)
+
+
+def its_log_is_shown_and_followed(run: Run, project: Path, clean_env: dict[str, str]) -> None:
+    shown = run("gateway", "logs", "-n", "1", "--json").json()
+    assert [line.partition(":")[0] for line in shown["lines"]] == ["no such thing"]
+    log = Path(shown["log"])
+    log.write_text("a line of the last time\n")
+    argv = [sys.executable, "-m", "fleet", "gateway", "logs", "-f"]
+    with subprocess.Popen(argv, cwd=project, env=clean_env, stdout=subprocess.PIPE, text=True) as following:
+        try:
+            assert following.stdout is not None
+            assert following.stdout.readline() == "a line of the last time\n"
+            with log.open("a") as more:
+                more.write("and one\nmore")
+                more.flush()
+                assert following.stdout.readline() == "and one\n"
+            log.write_text("anew\n")
+            assert following.stdout.readline() == "anew\n"
+        finally:
+            following.terminate()
 
 
 def test_direct_mode_needs_no_gateway(run: Run, boxes: Start, project: Path) -> None:

@@ -22,6 +22,7 @@ from conftest import Run
 from fleet.generate.env import fingerprint
 from flow.conftest import Boxes
 from standins import bad_nodes
+from standins.coders.scratch import Ran
 
 Start = Callable[..., Boxes]
 GENERATED = {
@@ -203,6 +204,42 @@ def test_edited_and_foreign_files_are_kept_and_nothing_else_is_written(run: Run,
     ran = run("generate")
     assert (ran.code, "litellm_config.yaml: edited" in ran.err) == (1, True)
     assert (project / "litellm_config.yaml").read_text() == "edited"
+
+
+def next_commands(ran: Ran) -> list[str]:
+    return [line.strip() for line in ran.err.partition("\nNext:\n")[2].splitlines()]
+
+
+def test_generated_elsewhere_the_paths_and_next_commands_work_from_here(
+    run: Run, boxes: Start, project: Path, clean_env: dict[str, str]
+) -> None:
+    boxes()
+    ran = run("generate", "--config", "project/fleet.yaml", cwd=project.parent)
+    assert {line.split()[-1] for line in ran.out.splitlines()[1:]} == {f"project/{name}" for name in GENERATED}
+    assert next_commands(ran) == ["cd project", "fleet gateway up", "source .env.subagent-fleet", "claude"]
+    out = run("generate", "--config", "project/fleet.yaml", "--out", "an other", cwd=project.parent)
+    script = "\n".join(next_commands(out)[:-1]).replace("fleet gateway up", "! fleet gateway status --json")
+    argv = ["bash", "-ec", f'{script}\nprintf %s "$LITELLM_MASTER_KEY"']
+    done = subprocess.run(argv, cwd=project.parent, env=clean_env, capture_output=True, text=True, check=True)
+    assert '"running": false' in done.stdout
+    assert done.stdout.endswith((project.parent / "an other/.subagent-fleet/master.key").read_text().strip())
+    (project / "litellm_config.yaml").write_text("edited")
+    blocked = run("generate", "-c", "project/fleet.yaml", cwd=project.parent)
+    assert "  project/litellm_config.yaml: edited" in blocked.err
+    assert "replace them with: fleet generate --config project/fleet.yaml --force" in blocked.err
+    (project / "below").mkdir()
+    assert next_commands(run("generate", "--force", cwd=project / "below"))[:2] == ["cd ..", "fleet gateway up"]
+
+
+@pytest.mark.parametrize("only", ["--claude-only", "--litellm-only"])
+def test_no_file_that_is_not_there_is_named_as_the_next(run: Run, boxes: Start, only: str) -> None:
+    boxes()
+    ran = run("generate", only)
+    assert ran.code == 0, ran.err
+    assert "source" not in ran.err
+    assert "ready" not in ran.err
+    assert ("fleet gateway up" in next_commands(ran)) == (only == "--litellm-only")
+    assert "fleet generate" in ran.err
 
 
 def test_what_holds_a_key_is_kept_out_of_git_at_once(run: Run, boxes: Start, project: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 
 from fleet.cli.models import open_fleet
 from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk
+from fleet.cli.where import Where
 from fleet.core import BadConfig
 from fleet.core.fleet import Fleet
 from fleet.core.text import clean as clean_text
@@ -24,6 +26,7 @@ START = {
     "opencode": "opencode",
     "aider": "aider",
 }
+ENV_FILE = ".env.subagent-fleet"
 COLOURS = {"new": GOOD, "changed": MEH, "edited": BAD, "foreign": BAD, "obsolete": MEH, "replaced": BAD, "removed": MEH}
 
 
@@ -75,53 +78,68 @@ def generate(
     fleet = open_fleet(config)
     if only is app.Only.LITELLM and fleet.is_direct:
         raise BadConfig("gateway.provider is direct, so there is no LiteLLM file", hint="fleet generate")
-    where = out or config.parent
-    known = capabilities.recall(fleet, where) if check or show_diff else capabilities.ask_shortly(fleet, where)
-    capabilities.refuse_toolless(fleet, config, where, known, targets)
+    where = Where(config, out or config.parent)
+    known = capabilities.recall(fleet, where.out) if check or show_diff else capabilities.ask_shortly(fleet, where.out)
+    capabilities.refuse_toolless(fleet, config, where.out, known, targets)
     if check or show_diff:
-        plan = app.plan(fleet, where, targets, only)
-        _show_plan(plan, show_diff, as_json)
+        plan = app.plan(fleet, where.out, targets, only)
+        _show_plan(where, plan, show_diff, as_json)
         if check and plan.stale_for_all:
-            talk("stale: run fleet generate")
+            talk(where.command("stale: run fleet generate"))
             raise click.exceptions.Exit(1)
         return
-    done = app.generate(fleet, where, targets, only, force=force)
-    capabilities.keep(fleet, where, known)
+    with where.hints():
+        done = app.generate(fleet, where.out, targets, only, force=force)
+    capabilities.keep(fleet, where.out, known)
+    _show_written(where, fleet, done, as_json)
+
+
+def _show_written(where: Where, fleet: Fleet, done: Generation, as_json: bool) -> None:
     if as_json:
-        data({"written": True, "files": [{"path": step.path, "change": step.change} for step in done.steps]})
+        data({"written": True, **_as_data(done)})
         return
     click.echo("Generated:")
     for step in done.steps:
-        click.echo(f"  {paint(f'{step.change.done:9}', COLOURS)}{step.path}")
+        click.echo(f"  {paint(f'{step.change.done:9}', COLOURS)}{where.path(step.path)}")
     if done.key_note:
-        talk(f"\n{done.key_note}")
-    _next_steps(fleet, done.targets)
+        talk(f"\n{where.command(done.key_note)}")
+    _next_steps(where, fleet, done.targets)
 
 
-def _show_plan(plan: Generation, show_diff: bool, as_json: bool) -> None:
+def _as_data(found: Generation) -> dict[str, object]:
+    files = [{"path": step.path, "change": step.change} for step in found.steps]
+    return {"directory": found.out.resolve(), "files": files}
+
+
+def _show_plan(where: Where, plan: Generation, show_diff: bool, as_json: bool) -> None:
     from fleet.app.files import difference
 
     if as_json:
-        changes = [{"path": step.path, "change": step.change} for step in plan.steps]
-        data({"written": False, "stale": bool(plan.stale_for_all), "files": changes})
+        data({"written": False, "stale": bool(plan.stale_for_all), **_as_data(plan)})
     elif show_diff:
         for step in plan.stale:
             click.echo(difference(step), nl=False)
     else:
         for step in plan.steps:
-            click.echo(f"{paint(f'{step.change:9}', COLOURS)}{step.path}")
+            click.echo(f"{paint(f'{step.change:9}', COLOURS)}{where.path(step.path)}")
 
 
-def _next_steps(fleet: Fleet, targets: tuple[str, ...]) -> None:
-    talk("\nYour fleet is ready:")
-    for route in fleet.routes():
-        talk(f"  {route.agent} thinks with {clean_text(route.served)} on {clean_text(route.node)}")
+def _next_steps(where: Where, fleet: Fleet, targets: tuple[str, ...]) -> None:
+    """The commands that are next, in the project's directory, and none that needs a file that is not there."""
+    has_gateway = fleet.is_direct or (where.out / "litellm_config.yaml").exists()
+    has_env = (where.out / ENV_FILE).exists()
+    if has_gateway and has_env:
+        talk("\nYour fleet is ready:")
+        for route in fleet.routes():
+            talk(f"  {route.agent} thinks with {clean_text(route.served)} on {clean_text(route.node)}")
+    lines = [] if where.is_here else [f"cd {shlex.quote(where.path())}"]
+    lines += ["fleet generate"] if not has_gateway else [] if fleet.is_direct else ["fleet gateway up"]
+    lines += [f"source {ENV_FILE}", *(START[target] for target in targets or ("claude",))] if has_env else []
     talk("\nNext:")
-    if not fleet.is_direct:
-        talk("  fleet gateway up")
-    talk("  source .env.subagent-fleet")
-    for target in targets or ("claude",):
-        talk(f"  {START[target]}")
+    for line in lines:
+        talk(f"  {where.command(line, where.out)}")
+    if has_gateway and not has_env:
+        talk(where.command(f"there is no {where.path(ENV_FILE)} for the shell of an agent yet: fleet generate"))
 
 
 @click.command()

@@ -66,7 +66,7 @@ def refuse(out: Path, steps: Sequence[Step], *, force: bool) -> None:
     """Raise when the plan must not be carried out: somebody else's file is in the way, or it leads elsewhere."""
     blocked = [step for step in steps if step.change.blocks]
     if blocked and not force:
-        raise in_the_way(blocked)
+        raise in_the_way(out, blocked)
     # A file that is new, changed or obsolete was found to be a plain one, or nothing, inside the project.
     for step in blocked:
         _refuse_impossible(out, step.path)
@@ -122,8 +122,8 @@ def remove(out: Path, path: str) -> None:
         parent.rmdir()
 
 
-def in_the_way(blocked: Sequence[Step]) -> FleetError:
-    lines = [f"  {step.path}: {_why(step.change)}" for step in blocked]
+def in_the_way(out: Path, blocked: Sequence[Step]) -> FleetError:
+    lines = [f"  {os.path.relpath(out / step.path)}: {_why(step.change)}" for step in blocked]
     message = "\n".join(["nothing was written, because these files are not ours to replace:", *lines])
     return FleetError(
         message, hint="look at them with: fleet generate --diff; replace them with: fleet generate --force"
