@@ -78,12 +78,12 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
         chat = json.loads(post(two, "/v1/chat/completions", token, {
             "model": "claude-haiku-local", "messages": [{"role": "user", "content": "hello"}]}))  # fmt: skip
         assert chat["choices"][0]["message"]["content"] == "small speaking"
-        assert len(two.big.requests) == 0
+        assert two.big.asked("/api/chat") == []
 
         streamed = ask(two, token, "claude-haiku-local", stream=True).decode()
         assert "event: message_start" in streamed
         assert "small speaking" in streamed
-        assert len(two.big.requests) == 0
+        assert two.big.asked("/api/chat") == []
         assert {body["options"]["num_ctx"] for body in two.small.asked("/api/chat")} == {16384}
         assert {body["keep_alive"] for body in two.small.asked("/api/chat")} == {-1}
 
