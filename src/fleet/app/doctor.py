@@ -20,6 +20,7 @@ PROGRAMS = {
     "gemini": ("gemini", "npm install -g @google/gemini-cli"),
     "qwen": ("qwen", "npm install -g @qwen-code/qwen-code"),
 }
+AGENT = "agent"  # the name of the checks that say whether an agent's requests are answered
 NO_MODELS = "not set up here (this project uses tasks only)"
 
 

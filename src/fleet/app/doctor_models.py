@@ -13,18 +13,24 @@ from urllib.parse import urlsplit
 from fleet import nodes
 from fleet.app import capabilities
 from fleet.app import files as project_files
-from fleet.app.doctor import PROGRAMS, Check, Health, guarded
+from fleet.app.doctor import AGENT, PROGRAMS, Check, Health, guarded
+from fleet.app.models import RouteStatus, judged
+from fleet.app.readiness import State
+from fleet.config.local import where
 from fleet.core.fleet import Fleet, Kind, Model, Node, Provider
-from fleet.gateway import environment, keys, run
+from fleet.core.text import clean
+from fleet.evidence.ledger import Ledger
+from fleet.gateway import direct, environment, keys, run
 from fleet.generate import env
 from fleet.generate.litellm import max_input_tokens
 from fleet.generate.roles import defaults
-from fleet.host import machine
+from fleet.host import database, files, machine
 
 # A loaded model takes more than its file: its context and the buffers it computes in.
 OVERHEAD = 1.2
 # What Claude Code 2.1 sends before anybody has said anything; more to an alias with the name of one of its own models.
 PROMPT_TOKENS, FAMILY_PROMPT_TOKENS = 10_700, 19_400
+SERVED_HEALTH = {State.SERVED: Health.OK, State.NOT_SERVED: Health.WRONG, State.UNKNOWN: Health.UNKNOWN}
 FAMILY_WORDS = ("sonnet", "opus", "haiku")
 
 
@@ -36,12 +42,14 @@ class Facts:
     out: Path
     surveys: dict[str, nodes.Survey]
     known: capabilities.Capabilities
+    gateway: run.Status | direct.Direct
+    routes: tuple[RouteStatus, ...] = ()
 
 
 def check_models(fleet: Fleet, out: Path, timeout: float) -> Iterator[Check]:
     surveys, known = capabilities.ask(fleet, out, timeout, loaded=True)
     capabilities.keep(fleet, out, known)
-    facts = Facts(fleet, out, {survey.node: survey for survey in surveys}, known)
+    facts = Facts(fleet, out, {survey.node: survey for survey in surveys}, known, *judged(fleet, out, surveys))
     for check in CHECKS:
         yield from guarded(check.__name__, partial(check, facts))
 
@@ -108,15 +116,48 @@ def reach(facts: Facts) -> Iterator[Check]:
     gateway = facts.fleet.gateway
     if gateway.provider is not Provider.LITELLM:
         return
-    now = run.status(facts.fleet, facts.out)
-    if now.running and (now.stale or not now.answers):
-        finding = f"the running gateway is stale: {now.url} has an older file" if now.answers else f"{now.reason}"
-        yield Check("gateway", Health.WRONG, finding, "fleet generate && fleet gateway down && fleet gateway up")
+    if isinstance(facts.gateway, run.Status):
+        yield from _running(facts.gateway, facts.fleet, facts.out)
     if gateway.is_loopback:
         yield Check("gateway", Health.OK, f"listens on {gateway.host} only")
     else:
         finding = f"gateway.host is {gateway.host}: other machines can reach it"
         yield Check("gateway", Health.WRONG, finding, "set gateway.host to 127.0.0.1, then: fleet generate")
+
+
+def _running(now: run.Status, fleet: Fleet, out: Path) -> Iterator[Check]:
+    if not now.running:
+        at_work = _at_work(fleet, out)
+        needed = f"; agents at work need it: {', '.join(at_work)}" if at_work else ""
+        health = Health.WRONG if now.was_up or at_work or now.is_port_taken else Health.NOTE
+        remedy = f"stop what listens on {now.url}, then: {run.UP}" if now.is_port_taken else run.UP
+        yield Check("gateway", health, f"{str(now.reason).removesuffix(f': {run.UP}')} ({now.url}){needed}", remedy)
+    elif now.stale or not now.answers:
+        finding = f"the running gateway is stale: {now.url} has an older file" if now.answers else f"{now.reason}"
+        restart = "fleet gateway down && fleet gateway up" if now.pid else "stop it, and start it again"
+        yield Check("gateway", Health.WRONG, finding, f"fleet generate && {restart}")
+
+
+def _at_work(fleet: Fleet, out: Path) -> tuple[str, ...]:
+    """The attempts of this project whose agents think with a model of this fleet, and have not ended."""
+    home, top = files.home(), out.resolve()
+    if not database.path(home).exists():
+        return ()
+    names = {fleet.asked(model) for model in fleet.models.values()}
+    ledger = Ledger(home)
+    living = [one for one in (*ledger.unsettled(), *ledger.talked_to()) if one.ended is None]
+    ours = [one for one in living if Path(where(one)).resolve().is_relative_to(top)]
+    return tuple(one.id for one in ours if {one.model, one.thinks_with} & names)
+
+
+def agent_answers(facts: Facts) -> Iterator[Check]:
+    """Whether each agent's requests get as far as a node that has its model."""
+    for now in facts.routes:
+        health = SERVED_HEALTH[now.state]
+        finding = f"{now.route.agent}: {clean(now.route.alias)}: {now.why}"
+        if isinstance(facts.gateway, run.Status) and not facts.gateway.running and health is Health.WRONG:
+            health = Health.NOTE  # whether that is a fault, the gateway's own check says
+        yield Check(AGENT, health, finding)
 
 
 def exposed(facts: Facts) -> Iterator[Check]:
@@ -265,4 +306,5 @@ def agents(facts: Facts) -> Iterator[Check]:
 
 CHECKS: Sequence[Callable[[Facts], Iterator[Check]]] = (
     litellm, key, secrets, reach, exposed, reachable, present, tools, context, first_prompt, fit, generated, agents,
+    agent_answers,
 )  # fmt: skip

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from fleet import nodes
 from fleet.app import capabilities
+from fleet.app.readiness import Place, State, judge
 from fleet.core import NotFound
 from fleet.core.fleet import Fleet, Model, Route
 from fleet.core.text import clean, nearest
-from fleet.gateway import direct, run
+from fleet.gateway import direct, run, served
 from fleet.host import files
 
 DISCOVERY = ".subagent-fleet/discovery.json"
@@ -22,11 +23,14 @@ DISCOVERY = ".subagent-fleet/discovery.json"
 
 @dataclass(frozen=True, slots=True)
 class RouteStatus:
-    """A route, and whether a request along it would be served; None is unknown."""
+    """A route, and whether a request for its alias would be served; None is unknown."""
 
     route: Route
     served: bool | None
     why: str
+    state: State
+    alias_known: bool | None  # the running gateway answers it with the models of fleet.yaml; None: no gateway tells
+    places: tuple[Place, ...]  # every model that has the alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,17 @@ def warmup(fleet: Fleet, models: Sequence[Model], done: Callable[[nodes.Warmed],
 
 def status(fleet: Fleet, out: Path, timeout: float) -> FleetStatus:
     surveys = asyncio.run(nodes.survey(list(fleet.nodes.values()), timeout=timeout, loaded=True))
+    gateway, routes = judged(fleet, out, surveys)
+    return FleetStatus(fleet.project, tuple(surveys), gateway, routes)
+
+
+def judged(
+    fleet: Fleet, out: Path, surveys: Sequence[nodes.Survey]
+) -> tuple[run.Status | direct.Direct, tuple[RouteStatus, ...]]:
+    """The gateway, and what is to be said of every agent, by what the nodes said."""
     gateway = _direct(fleet, surveys) if fleet.is_direct else run.status(fleet, out)
     by_name = {survey.node: survey for survey in surveys}
-    routes = tuple(judge(fleet, route, by_name[route.node], gateway) for route in fleet.routes())
-    return FleetStatus(fleet.project, tuple(surveys), gateway, routes)
+    return gateway, tuple(judge_route(fleet, route, by_name, gateway) for route in fleet.routes())
 
 
 def _direct(fleet: Fleet, surveys: Sequence[nodes.Survey]) -> direct.Direct:
@@ -92,17 +103,34 @@ def _direct(fleet: Fleet, surveys: Sequence[nodes.Survey]) -> direct.Direct:
     return direct.Direct(fleet.base_url, online, None if online else "the node is offline")
 
 
-def judge(fleet: Fleet, route: Route, survey: nodes.Survey, gateway: run.Status | direct.Direct) -> RouteStatus:
-    if survey.state is nodes.State.OFFLINE:
-        return RouteStatus(route, False, f"node offline: {survey.cause}")
-    has = survey.serves(fleet.models[route.model])
-    if has is False:
-        return RouteStatus(route, False, "the node does not have the model")
+def judge_route(
+    fleet: Fleet, route: Route, surveys: Mapping[str, nodes.Survey], gateway: run.Status | direct.Direct
+) -> RouteStatus:
+    alias_known, obstacle = None, None
     if isinstance(gateway, run.Status):
-        if not gateway.running or not gateway.answers:
-            return RouteStatus(
-                route, False, "the gateway is not running" if not gateway.running else str(gateway.reason)
-            )
-        if route.alias not in (gateway.aliases or ()):
-            return RouteStatus(route, False, "the running gateway does not know the alias")
-    return RouteStatus(route, has, "served" if has else "the node does not tell which models it has")
+        obstacle = _obstacle(fleet, route.alias, gateway)
+        alias_known = obstacle is None if gateway.answers else None
+    found = places(fleet, route, surveys)
+    decided = judge(obstacle, found)
+    return RouteStatus(route, decided.served, decided.why, decided.state, alias_known, found)
+
+
+def _obstacle(fleet: Fleet, alias: str, gateway: run.Status) -> str | None:
+    if gateway.answers:
+        return served.difference(alias, fleet, gateway.deployments)
+    return "the gateway is not running" if not gateway.running else str(gateway.reason)
+
+
+def places(fleet: Fleet, route: Route, surveys: Mapping[str, nodes.Survey]) -> tuple[Place, ...]:
+    """Every model that may answer the route: those of its alias, or in direct mode the one that it names."""
+    models = [
+        m for m in fleet.models.values() if m.alias == route.alias and (not fleet.is_direct or m.name == route.model)
+    ]
+    return tuple(_place(model, surveys[model.node]) for model in models)
+
+
+def _place(model: Model, survey: nodes.Survey) -> Place:
+    if survey.state is nodes.State.OFFLINE:
+        return Place(model.name, model.node, False, f"node offline: {survey.cause}")
+    has = survey.serves(model)
+    return Place(model.name, model.node, has, "the node does not have the model" if has is False else "")

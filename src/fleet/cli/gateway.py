@@ -123,8 +123,10 @@ def _show(now: Status) -> None:
         return
     since = datetime.fromtimestamp(now.started or 0, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     state = click.style("answers", fg=GOOD) if now.answers else click.style(f"running; {now.reason}", fg=BAD)
-    click.echo(f"{now.url}  {state}  process {now.pid}, LiteLLM {now.litellm}, since {since}")
-    click.echo(f"log: {now.log}")
+    which = f"process {now.pid}, LiteLLM {now.litellm}, since {since}" if now.pid else f"({now.reason})"
+    click.echo(f"{now.url}  {state}  {which}")
+    if now.log:
+        click.echo(f"log: {now.log}")
     if now.aliases is not None:
         click.echo(f"serves: {', '.join(now.aliases)}")
     if now.stale:

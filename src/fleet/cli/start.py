@@ -165,7 +165,16 @@ def _show(found: list[Check]) -> None:
                 click.echo(f"{'':23}mend: {clean(check.remedy, 2000)}")
     wrong = [check for check in found if check.health == "wrong"]
     if not wrong:
-        click.echo(f"\nall well ({len(found)} checks)")
+        click.echo(f"\n{_nothing_wrong(found)}")
         return
     click.echo(f"\n{len(wrong)} {'fault' if len(wrong) == 1 else 'faults'} in {len(found)} checks")
     click.echo(f"  now: {clean(wrong[0].remedy or wrong[0].finding, 2000)}\n  then: fleet doctor")
+
+
+def _nothing_wrong(found: list[Check]) -> str:
+    """All is well only once every agent of fleet.yaml is known to be answered."""
+    unproven = [check for check in found if check.name == "agent" and check.health != "ok"]
+    if not unproven:
+        return f"all well ({len(found)} checks)"
+    agents = ", ".join(clean(check.finding.partition(":")[0]) for check in unproven)
+    return f"nothing is wrong ({len(found)} checks), but no answer is known of: {agents}"

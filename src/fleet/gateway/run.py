@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
@@ -15,12 +14,13 @@ from urllib.parse import urlsplit
 from fleet.core import FleetError, NotFound
 from fleet.core.fleet import Fleet
 from fleet.core.text import clean
-from fleet.gateway import environment, keys
+from fleet.gateway import environment, keys, served
 from fleet.generate import gateway_file, litellm
 from fleet.generate.yaml import dump
 from fleet.host import files, locks, machine, process
-from fleet.host.http import Cause, Http, Unanswered
+from fleet.host.http import Cause, Unanswered
 
+UP = "fleet gateway up"
 START_SECONDS = 180.0
 JOIN_SECONDS = 90.0  # since its start, until a gateway that somebody else started counts as stuck
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
@@ -51,6 +51,9 @@ class Status:
     aliases: tuple[str, ...] | None = None
     stale: bool | None = None
     reason: str | None = None
+    was_up: bool = False  # it does not run, and did once
+    is_port_taken: bool = False  # by something that is no gateway of this project
+    deployments: tuple[served.Deployment, ...] = ()
 
 
 class Desk:
@@ -90,7 +93,7 @@ def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status:
     if lock is None:
         return _join(fleet, out, key, say)
     try:
-        _refuse_taken_port(fleet)
+        _refuse_taken_port(fleet, key)
         started = _start(fleet, desk, program, config, key, lock)
     finally:
         locks.release(lock)
@@ -146,8 +149,13 @@ def _fresh_config(fleet: Fleet, out: Path) -> Path:
     return path
 
 
-def _refuse_taken_port(fleet: Fleet) -> None:
+def _refuse_taken_port(fleet: Fleet, key: str) -> None:
     problem = machine.why_not_listening(fleet.gateway.host, fleet.gateway.port)
+    if problem and not isinstance(served.ask(fleet.gateway.url, key), Unanswered):
+        raise FleetError(
+            f"a LiteLLM that fleet did not start answers on {fleet.gateway.url}, with this project's key",
+            hint="use it as it is (fleet status), or stop it, then: fleet gateway up",
+        )
     if problem:
         raise FleetError(
             f"the gateway cannot listen on {fleet.gateway.host}:{fleet.gateway.port}: {problem}",
@@ -200,8 +208,8 @@ def _wait(
     wanted = {model.alias for model in fleet.models.values()}
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = served(fleet.gateway.url, key)
-        if not isinstance(found, Unanswered) and wanted <= set(found):
+        found = served.ask(fleet.gateway.url, key)
+        if not isinstance(found, Unanswered) and wanted <= set(served.names(found)):
             return
         if hint and isinstance(found, Unanswered) and found.cause is Cause.UNAUTHORISED:
             raise FleetError("it does not accept this project's key", hint)
@@ -215,24 +223,6 @@ def tail(log: Path, lines: int = 8) -> str:
     """The end of the log, made safe to show."""
     last = log.read_bytes()[-8000:].decode(errors="replace").splitlines()[-lines:]
     return "\n".join(f"  {clean(line)}" for line in last)
-
-
-def served(url: str, key: str) -> tuple[str, ...] | Unanswered:
-    """The names the gateway at an address serves, or why it does not say."""
-
-    async def ask() -> object:
-        async with Http(3.0, tls=False) as http:
-            return (await http.get(f"{url}/v1/models", {"authorization": f"Bearer {key}"})).json()
-
-    try:
-        answer = asyncio.run(ask())
-    except Unanswered as problem:
-        # LiteLLM looks a key that it does not know up in a database, has none, and calls that a bad request.
-        return Unanswered(Cause.UNAUTHORISED, "another key") if problem.status == 400 else problem
-    listed = answer.get("data") if isinstance(answer, dict) else None
-    if not isinstance(listed, list):
-        return Unanswered(Cause.MISSING_KEY, 'the answer has no list "data"')
-    return tuple(clean(item["id"]) for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str))
 
 
 def down(out: Path) -> int | None:
@@ -253,11 +243,12 @@ def down(out: Path) -> int | None:
 def status(fleet: Fleet, out: Path) -> Status:
     desk = Desk(out)
     record = desk.read()
-    if record is None:
-        return Status(False, fleet.gateway.url, reason="not started: fleet gateway up")
     key = keys.chosen(fleet, out)
-    found = served(record.url, key) if key else Unanswered(Cause.NO_API_KEY, "this project has no key: fleet generate")
-    aliases = None if isinstance(found, Unanswered) else found
+    problem = Unanswered(Cause.NO_API_KEY, "this project has no key: fleet generate")
+    found = served.ask(record.url if record else fleet.gateway.url, key) if key else problem
+    if record is None:
+        return _not_started_by_us(fleet, found, was_up=desk.record.exists())
+    aliases = None if isinstance(found, Unanswered) else served.names(found)
     return Status(
         True,
         record.url,
@@ -269,7 +260,24 @@ def status(fleet: Fleet, out: Path) -> Status:
         aliases=aliases,
         stale=gateway_file(fleet)[0].content != files.read(Path(record.config)) or _changed_since(record),
         reason=_silence(found, time.time() - record.started) if isinstance(found, Unanswered) else None,
+        deployments=() if isinstance(found, Unanswered) else found,
     )
+
+
+def _not_started_by_us(fleet: Fleet, found: tuple[served.Deployment, ...] | Unanswered, *, was_up: bool) -> Status:
+    """None runs, or a LiteLLM that somebody started by hand with the generated file."""
+    url = fleet.gateway.url
+    if not isinstance(found, Unanswered):
+        names, stale = served.names(found), set(found) != set(served.wanted(fleet))
+        reason = "fleet did not start it"
+        return Status(True, url, answers=True, aliases=names, stale=stale, reason=reason, deployments=found)
+    if found.cause in (Cause.REFUSED, Cause.NO_API_KEY):
+        return Status(False, url, reason=f"{'it is down' if was_up else 'not started'}: {UP}", was_up=was_up)
+    if found.cause is Cause.UNAUTHORISED:
+        reason = "not started, and what answers there does not accept this project's key"
+    else:
+        reason = f"not started, and what listens there is no LiteLLM ({found.cause})"
+    return Status(False, url, reason=reason, was_up=was_up, is_port_taken=True)
 
 
 def _silence(problem: Unanswered, age: float) -> str:
