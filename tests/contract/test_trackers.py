@@ -20,7 +20,7 @@ import parts
 from fleet import tracker as room
 from fleet.app.plan import Checked, put
 from fleet.core import BadConfig, FleetError, NotFound, ToolMissing, Unavailable
-from fleet.core.task import CANCELLED, NewTask, Spec, Status
+from fleet.core.task import CANCELLED, NewTask, NewWords, Spec, Status
 from fleet.host import database, run
 from fleet.tracker import Tracker, envelope, local, spec
 from fleet.tracker.beads import Beads, check_version
@@ -208,6 +208,27 @@ def test_a_circle_is_refused(tracker: Tracker, add: Add) -> None:
     assert tracker.get(three).status is Status.CLOSED
 
 
+def test_a_task_waits_no_more_for_what_it_is_not_to_wait_for(tracker: Tracker, add: Add) -> None:
+    one, other = add("One"), add("Other")
+    task = add("Later", after=(one, other))
+    tracker.undepend(task, one)
+    tracker.undepend(task, one)
+    assert tracker.get(task).after == (other,)
+    tracker.undepend(task, other)
+    assert is_ready(tracker, task) == [task]
+
+
+def test_words_are_changed_and_what_is_not_named_stays(tracker: Tracker, add: Add) -> None:
+    task = add("Before", description="one\n", priority=3)
+    tracker.reword(task, NewWords(title="--after", priority=0))
+    now = tracker.get(task)
+    assert (now.title, now.description, now.priority) == ("--after", "one\n", 0)
+    tracker.reword(task, NewWords(description=""))
+    assert (tracker.get(task).title, tracker.get(task).description) == ("--after", "")
+    with pytest.raises(BadConfig, match="title is empty"):
+        tracker.reword(task, NewWords(title=" "))
+
+
 def test_of_two_who_claim_one_gets_it_and_keeps_it(tracker: Tracker, add: Add) -> None:
     task = add()
     assert tracker.claim(task, "ann")
@@ -303,6 +324,8 @@ def test_a_task_that_is_not_there_is_not_found(tracker: Tracker, add: Add) -> No
         lambda: tracker.close(part, "x"),
         lambda: tracker.depend(part, task),
         lambda: tracker.depend(task, part),
+        lambda: tracker.undepend(part, task),
+        lambda: tracker.reword(part, NewWords("x")),
         lambda: tracker.comment(part, "x", "ann"),
         lambda: tracker.comments(part),
         lambda: add("After", after=(part,)),

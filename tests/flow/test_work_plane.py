@@ -318,9 +318,16 @@ def test_a_task_waits_for_what_it_needs_and_for_ever_for_what_was_cancelled_or_f
     first, after = (night.home.shown(night.ids[name])["history"] for name in ("in a repository", "after the first"))
     assert first[-1]["ended"] < after[0]["created"]
     assert night.row("after the first")["state"] == "done"
-    for name, needs in (("after the cancelled", "cancelled"), ("after the failed", "fails")):
+    cancelled, failed = night.ids["cancelled"], night.ids["fails"]
+    way_out = f"fleet depend {night.ids['after the cancelled']} --not {cancelled}, or fleet abort"
+    for name, why in (
+        ("after the cancelled", f"waits for {cancelled}, which was cancelled: {way_out}"),
+        ("after the failed", f"waits for {failed}, which failed: fleet show {failed}"),
+    ):
         assert name not in claimed
-        assert (night.row(name)["state"], night.row(name)["cause"]) == ("blocked", f"waits for {night.ids[needs]}")
+        assert night.row(name)["state"] == "blocked"
+        assert night.row(name)["cause"].startswith(why)
+        assert night.home.shown(night.ids[name])["row"]["cause"] == night.row(name)["cause"]
     assert (night.row("cancelled")["state"], night.row("cancelled")["attempts"]) == ("cancelled", 0)
 
 

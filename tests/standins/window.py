@@ -14,14 +14,15 @@ from pathlib import Path
 from standins.coders.scratch import Scratch
 
 
-def terminal(home: Scratch, *args: str, width: int = 80, cwd: Path | None = None) -> str:
-    """What the program shows on a terminal of so many columns."""
+def terminal(home: Scratch, *args: str, width: int = 80, cwd: Path | None = None, typed: str = "") -> str:
+    """What the program shows on a terminal of so many columns, where somebody has typed this."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     shown = b""
     argv, env = [home.python, "-m", "fleet", *args], home.env | {"TERM": "xterm"}
     with subprocess.Popen(argv, cwd=cwd, env=env, stdin=slave, stdout=slave, stderr=slave):
         os.close(slave)
+        os.write(master, typed.encode())
         while chunk := heard(master):
             shown += chunk
     os.close(master)

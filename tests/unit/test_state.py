@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleet.core.life import LifeState
-from fleet.core.state import Told, life_in_terminal, tell
+from fleet.core.state import Told, life_in_terminal, stuck_state, tell
 from fleet.core.talk import Felt, Mood
 from fleet.core.task import Status, Task
 from fleet.core.work import Attempt, Ending, Hindrance, State, Verdict
@@ -69,6 +69,45 @@ DECIDES = "a person decides: fleet show t1, then fleet retry or fleet accept"
 )
 def test_a_supervised_task_without_a_living_agent(task: Task, last: Attempt | None, state: State, cause: str) -> None:
     assert tell(task, last, alive=False, supervised=True) == Told(state, cause)
+
+
+@pytest.mark.parametrize(
+    ("task", "last", "state"),
+    [
+        (None, None, State.CANCELLED),
+        (CANCELLED, None, State.CANCELLED),
+        (TASK, None, None),
+        (CLAIMED, RUNS, None),
+        (BLOCKED, RUNS, None),
+        (BLOCKED, None, State.BLOCKED),
+        (BLOCKED, GAVE_UP, State.FAILED),
+        (BLOCKED, REFUSED, State.REFUSED),
+        (BLOCKED, replace(REFUSED, forgiven=True), State.BLOCKED),
+        (BLOCKED, ended(Verdict.ASKED, "which?", Ending.QUESTION), State.ASKS),
+    ],
+)
+def test_why_nothing_comes_of_a_task_that_others_wait_for(
+    task: Task | None, last: Attempt | None, state: State | None
+) -> None:
+    assert stuck_state(task, last) == state
+
+
+@pytest.mark.parametrize(
+    ("needs", "cause"),
+    [
+        (("t2",), "waits for t2, which was cancelled: fleet depend t1 --not t2, or fleet abort t1"),
+        (("t4",), "waits for t4"),
+        (("t3",), "waits for t3, which was refused: fleet show t3"),
+        (
+            ("t2", "t3", "t4"),
+            "waits for t2, t3, t4; t2 was cancelled: fleet depend t1 --not t2, or fleet abort t1; "
+            "t3 was refused: fleet show t3",
+        ),
+    ],
+)
+def test_what_never_comes_is_said_with_what_helps(needs: tuple[str, ...], cause: str) -> None:
+    stuck = {"t2": State.CANCELLED, "t3": State.REFUSED}
+    assert tell(replace(TASK, waits_for=needs), None, alive=False, supervised=True, stuck=stuck).cause == cause
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fleet.core import FleetError, Unavailable
+from fleet.core import FleetError, NotFound, Unavailable
 from fleet.core.errors import of_system
 from fleet.host import files
 
@@ -27,6 +27,16 @@ def ensure_home() -> Path:
         _ensure_dir(home / name)
     _ensure_settings(home / SETTINGS)
     return home
+
+
+def must_exist(words: Sequence[str]) -> None:
+    """Refuse to look into a home that FLEET_HOME names and that is not there, and make nothing: it is misspelt, or not
+    mounted. Help needs no home; and where nobody names one, nothing was done yet.
+    """
+    home = files.home().absolute()
+    if home == Path.home() / ".fleet" or os.path.lexists(home) or not {"-h", "--help"}.isdisjoint(words):
+        return
+    raise NotFound(f"FLEET_HOME is {home}, which does not exist", hint='fleet add "…" makes it; or: unset FLEET_HOME')
 
 
 def home_fault(home: Path) -> str | None:

@@ -19,7 +19,7 @@ from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.frozen import dataclass
 from fleet.core.life import Life, LifeState
 from fleet.core.proof import Demands, Proof
-from fleet.core.state import Told, hindered, tell
+from fleet.core.state import Told, hindered, stuck_state, tell
 from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, Hindrance, State
 from fleet.evidence.ledger import Ledger
@@ -144,7 +144,18 @@ def rows(desk: Desk, *, everything: bool) -> list[Row]:
     supervised = locks.held(desk.home / LOCK)
     now = time.time()
     waiting = _waiting(desk, found, lasts, now) if supervised else {}
-    return [_row(desk, task, lasts.get(task.id), supervised, now, waiting.get(task.id, "")) for task in found]
+    stuck = _stuck(found, lasts)
+    return [_row(desk, task, lasts.get(task.id), supervised, now, waiting.get(task.id, ""), stuck) for task in found]
+
+
+def _stuck(tasks: Sequence[Task], lasts: Mapping[str, Attempt]) -> dict[str, State]:
+    """Of the tasks that others wait for, those of which nothing comes until a person acts. `tasks` has all unfinished
+    ones: what is waited for and is not there was cancelled.
+    """
+    there = {task.id: task for task in tasks}
+    needed = {needs for task in tasks for needs in task.waits_for}
+    found = {needs: stuck_state(there.get(needs), lasts.get(needs)) for needs in needed}
+    return {needs: state for needs, state in found.items() if state is not None}
 
 
 def _waiting(desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], now: float) -> dict[str, str]:
@@ -194,7 +205,8 @@ def show(desk: Desk, name: str) -> Shown:
 
     task = desk.tracker.get(task_id(name))
     history = tuple(desk.ledger.of(task.id))
-    row = _row(desk, task, history[-1] if history else None, locks.held(desk.home / LOCK), time.time())
+    stuck = _stuck(desk.tracker.unfinished(), desk.ledger.last_of(task.waits_for)) if task.waits_for else {}
+    row = _row(desk, task, history[-1] if history else None, locks.held(desk.home / LOCK), time.time(), "", stuck)
     spec, problem = _spec(desk, task.id)
     comments = (*desk.tracker.comments(task.id), *told(desk.home, history))
     limits = tuple(allowed(desk.runtime, spec, row.coder, history, is_open=row.state is State.OPEN))
@@ -204,12 +216,15 @@ def show(desk: Desk, name: str) -> Shown:
     return Shown(row, task.description, task.notes, spec, problem, limits, history, comments, demands, checks)
 
 
-def _row(desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str = "") -> Row:
+def _row(
+    desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str = "",
+    stuck: Mapping[str, State] | None = None,
+) -> Row:  # fmt: skip
     running = last if last is not None and last.verdict is None else None
     alive = running is not None and _is_alive(attempt_directory(desk.home, running))
     if running is not None and alive and running.asking is None:
         last = replace(running, asking=_asking(desk, running))
-    told, life = tell(task, last, alive=alive, supervised=supervised), None
+    told, life = tell(task, last, alive=alive, supervised=supervised, stuck=stuck), None
     if running is not None and running.interactive:
         told, life = _in_terminal(desk, running)
     elif running is not None and alive:
@@ -305,8 +320,8 @@ def _spec(desk: Desk, task: str) -> tuple[Spec | None, str | None]:
         return None, problem.message
 
 
-def abort(desk: Desk, name: str) -> Task:
-    """Cancel a task, and end its agent with everything it started: by its keeper, so no supervisor is needed."""
+def cancel(desk: Desk, name: str) -> Task:
+    """Cancel a task, so that nobody begins it; its agent lives until `end_agent`, but for one in a terminal."""
     task = desk.tracker.get(task_id(name))
     last = desk.ledger.last_of([task.id]).get(task.id)
     if task.status is Status.CLOSED and (last is None or last.verdict is not None):
@@ -318,12 +333,13 @@ def abort(desk: Desk, name: str) -> Task:
         return desk.tracker.get(task.id)
     desk.tracker.close(task.id, f"{CANCELLED}: by hand")
     wake(desk.home)
-    _end_agent(desk, task.id)
     return desk.tracker.get(task.id)
 
 
-def _end_agent(desk: Desk, task: str) -> None:
-    """Wait until no agent of the task lives. One that is only being started is caught when it is there."""
+def end_agent(desk: Desk, task: str) -> None:
+    """End the agent of a cancelled task with everything it started: by its keeper, so no supervisor is needed. Wait
+    until none lives; one that is only being started is caught when it is there.
+    """
     deadline, patience = time.monotonic() + ENDS_WITHIN, [ROUSED_AFTER, ENDED_AFTER]
     while time.monotonic() < deadline:
         last = desk.ledger.last_of([task]).get(task)
@@ -346,12 +362,6 @@ def _end_agent(desk: Desk, task: str) -> None:
 
 def comment(desk: Desk, name: str, text: str) -> None:
     desk.tracker.comment(task_id(name), text, getuser())
-
-
-def depend(desk: Desk, name: str, on: str) -> Task:
-    """Let a task wait for another; one that is being worked on goes on."""
-    desk.tracker.depend(task_id(name), task_id(on))
-    return desk.tracker.get(name)
 
 
 def block(desk: Desk, name: str, reason: str) -> Task:

@@ -38,12 +38,13 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "verify": ("fleet.cli.verify", "Check receipts again, from scratch."),
         "questions": ("fleet.cli.questions", "List what agents ask and nobody has answered."),
         "answer": ("fleet.cli.questions", "Answer what an agent asks, and let its task go on."),
+        "edit": ("fleet.cli.edit", "Change a task: its words, check, place, limits, what it waits for."),
         "comment": ("fleet.cli.tasks", "Write a comment on a task."),
-        "depend": ("fleet.cli.tasks", "Let a task wait for another."),
-        "block": ("fleet.cli.tasks", "Set a task aside, until `fleet retry` opens it again."),
-        "abort": ("fleet.cli.tasks", "End a task's agent, with everything it started, and cancel the task."),
-        "retry": ("fleet.cli.tasks", "Open a task again, with its failures forgotten."),
-        "accept": ("fleet.cli.tasks", "Close a task whose work was not verified, because you looked at it."),
+        "depend": ("fleet.cli.tasks", "Let a task wait for others, or no longer."),
+        "block": ("fleet.cli.tasks", "Set tasks aside, until `fleet retry` opens them again."),
+        "abort": ("fleet.cli.tasks", "End the agents of tasks, with everything they started, and cancel the tasks."),
+        "retry": ("fleet.cli.tasks", "Open tasks again, with their failures forgotten."),
+        "accept": ("fleet.cli.tasks", "Close tasks whose work was not verified, because you looked at it."),
         "pause": ("fleet.cli.gates", "Start no more tasks, of one coder or project or at all."),
         "resume": ("fleet.cli.gates", "Let what was paused start again."),
         "quota": ("fleet.cli.gates", "Show what providers allow, account by account."),
@@ -80,6 +81,20 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 DEBUG = ("FLEET_DEBUG", "AI_FLEET_DEBUG")
 RUNS_IN = f"Python {sys.version.split()[0]}, {os.path.dirname(os.path.dirname(__file__))}".replace("%", "%%")
+# What people type who know it from another program, and the command that does it here.
+MEANT = {
+    "stop": "run stop", "start": "run", "ls": "tasks", "ps": "tasks", "top": "tasks --watch", "watch": "tasks --watch",
+    "rm": "abort", "delete": "abort", "remove": "abort", "cancel": "abort", "change": "edit", "modify": "edit",
+    "set": "config set", "settings": "config", "new": "add", "events": "task ID events", "today": "status",
+}  # fmt: skip
+# What these are about stands in the home: one that is named and is not there is not made for them.
+NEED_A_HOME = frozenset(
+    {
+        "tasks", "ready", "show", "task", "verify", "questions", "answer", "edit", "comment", "depend", "block",
+        "abort", "retry", "accept", "quota", "cost", "log", "list", "prompt", "attach", "logs", "kill",
+        "diff", "salvage",
+    }
+)  # fmt: skip
 WHERE = {name: place for group in COMMANDS.values() for name, place in group.items()}
 
 
@@ -111,7 +126,8 @@ class Commands(click.Group):
         except click.UsageError:
             from fleet.core.text import nearest
 
-            raise click.UsageError(f"there is no command {args[0]!r}{nearest(args[0], WHERE)}", ctx) from None
+            near = f" (did you mean {MEANT[args[0]]}?)" if args[0] in MEANT else nearest(args[0], WHERE)
+            raise click.UsageError(f"there is no command {args[0]!r}{near}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for group, commands in COMMANDS.items():
@@ -131,6 +147,10 @@ def program(ctx: click.Context, verbose: bool) -> None:
         from fleet.app.inside import refuse
 
         refuse(ctx.invoked_subcommand, sys.argv[1:], os.environ)
+    if ctx.invoked_subcommand in NEED_A_HOME:
+        from fleet.app.home import must_exist
+
+        must_exist(sys.argv[1:])
     if verbose:
         os.environ[DEBUG[0]] = "1"  # for what we start in the background, too
     if _is_loud():

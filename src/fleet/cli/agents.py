@@ -281,7 +281,7 @@ def _print_made(one: Made, *, undone: bool) -> None:
     for warning in one.warnings:
         warn(f"{clean(one.branch)}: {clean(warning, 500)}")
     if one.problem is not None:
-        _complain("not begun  ", one.branch, one.problem)
+        complain("not begun  ", one.branch, one.problem)
         return
     attempt = one.attempt
     assert attempt is not None
@@ -295,7 +295,7 @@ def _print_made(one: Made, *, undone: bool) -> None:
         _not_taken(one.branch, one.delivery.taken, one.delivery.cause, one.delivery.picture)
 
 
-def _complain(what: str, branch: str, problem: FleetError) -> None:
+def complain(what: str, branch: str, problem: FleetError) -> None:
     """Say what went wrong with one of several, and what to do next."""
     first, *others = [clean(line, 2000) for line in problem.message.splitlines()] or [""]
     talk(click.style(what, fg=BAD) + f"{clean(branch)}: {first}")
@@ -345,7 +345,7 @@ def _print_ended(one: Ended | NotEnded) -> None:
     from fleet.batches.end import Ended
 
     if not isinstance(one, Ended):
-        _complain("not ended  " if one.runs else "not removed  ", one.branch, one.problem)
+        complain("not ended  " if one.runs else "not removed  ", one.branch, one.problem)
         return
     stays = f"  {one.commits} commit{' stays' if one.commits == 1 else 's stay'} on the branch" if one.commits else ""
     kept = f"  what only its place had: fleet salvage show {one.saved}" if one.saved else ""

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from fleet.cli.show import data, json_option, talk, warn, watched
+from fleet.core import BadConfig
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fleet.app.several import Outcome
     from fleet.app.tasks import Desk, Row
 
 
@@ -83,40 +85,120 @@ def _print_ready(found: Sequence[Row]) -> None:
         click.echo(f"{row.id}  {clean(row.title, 500)}  [{clean(row.cwd or 'no directory', 1000)}]")
 
 
-@click.command()
-@click.argument("id")
-@json_option
-def abort(id: str, as_json: bool) -> None:
-    """End a task's agent, with everything it started, and cancel the task.
+STATES = ("open", "starting", "working", "blocked", "refused", "failed", "done", "cancelled")
+ids_argument = click.argument("ids", nargs=-1, metavar="[ID...]")
+state_option = click.option("--state", type=click.Choice(STATES), help="All in this state; with IDs, of these.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
-    First it is asked (INT, then TERM after 5 s), and after 10 s more it is made to end. Works without a supervisor.
+
+@click.command()
+@ids_argument
+@state_option
+@yes_option
+@json_option
+def abort(ids: tuple[str, ...], state: str | None, yes: bool, as_json: bool) -> None:
+    """End the agents of tasks, with everything they started, and cancel the tasks.
+
+    An ID may be a pattern such as 't1*': what that means is listed, and asked about. First an agent is asked to end
+    (INT, then TERM after 5 s), and after 10 s more it is made to. Works without a supervisor.
     """
-    from fleet.app.tasks import abort as end
+    from fleet.app.several import CAN_BE_CANCELLED, abort_all, choose, find_rows
 
-    done = end(open_desk(), id)
-    data({"id": done.id, "state": "cancelled"}) if as_json else click.echo(f"Cancelled {done.id}")
+    desk = open_desk()
+    chosen = choose(_named(ids, state, "abort"), state, find_rows(desk, ids, state), CAN_BE_CANCELLED)
+    _ask(chosen.found, "end and cancel", yes)
+    report(abort_all(desk, chosen.ids), "Cancelled", "cancelled", as_json, one=_is_one(ids, state))
 
 
 @click.command()
-@click.argument("id")
+@ids_argument
+@state_option
+@yes_option
 @json_option
-def retry(id: str, as_json: bool) -> None:
-    """Open a task again, with its failures forgotten."""
+def retry(ids: tuple[str, ...], state: str | None, yes: bool, as_json: bool) -> None:
+    """Open tasks again, with their failures forgotten.
+
+    An ID may be a pattern such as 't1*': of those that were refused, failed or were set aside. What it means is listed,
+    and asked about.
+    """
+    from fleet.app.several import CAN_BE_RETRIED, choose, each, find_rows
     from fleet.app.tasks import retry as again
 
-    opened = again(open_desk(), id)
-    data({"id": opened.id, "state": "open"}) if as_json else click.echo(f"Opened {opened.id}")
+    desk = open_desk()
+    found = [row for row in find_rows(desk, ids, state) if row.state != "blocked" or not row.waits_for]
+    chosen = choose(_named(ids, state, "retry"), state, found, CAN_BE_RETRIED)
+    _ask(chosen.found, "open again", yes)
+    report(each(lambda id: again(desk, id), chosen.ids), "Opened", "open", as_json, one=_is_one(ids, state))
 
 
 @click.command()
-@click.argument("id")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @json_option
-def accept(id: str, as_json: bool) -> None:
-    """Close a task whose work was refused, or not verified, because you have looked at it. The mark stays."""
+def accept(ids: tuple[str, ...], as_json: bool) -> None:
+    """Close tasks whose work was refused, or not verified, because you have looked at it. The mark stays."""
+    from fleet.app.several import each, is_pattern
     from fleet.app.tasks import accept as believe
 
-    done = believe(open_desk(), id)
-    data({"id": done.id, "state": "done", "reason": done.reason}) if as_json else click.echo(f"Closed {done.id}")
+    if patterns := [name for name in ids if is_pattern(name)]:
+        raise BadConfig(f"{clean(patterns[0])}: accept takes ids and no patterns, since you looked at each of them")
+    desk = open_desk()
+    report(each(lambda id: believe(desk, id), ids), "Closed", "done", as_json, one=len(ids) == 1)
+
+
+def _named(ids: tuple[str, ...], state: str | None, command: str) -> tuple[str, ...]:
+    if not ids and state is None:
+        raise BadConfig("which tasks?", hint=f"fleet {command} ID…, or: fleet {command} --state refused")
+    return ids
+
+
+def _is_one(ids: tuple[str, ...], state: str | None) -> bool:
+    """Whether somebody named one task, and wants to hear of that one."""
+    from fleet.app.several import is_pattern
+
+    return len(ids) == 1 and state is None and not is_pattern(ids[0])
+
+
+def _ask(found: Sequence[Row], verb: str, yes: bool) -> None:
+    """List what a pattern or a state means, and ask; what was named by its id needs neither."""
+    if not found or yes:
+        return
+    many = f"{len(found)} task{'s' if len(found) > 1 else ''}"
+    talk(f"{verb} {many}:")
+    for row in found:
+        talk(f"  {row.id}  {row.shown_state}  {clean(row.title, 100)}")
+    if not sys.stdin.isatty():
+        raise BadConfig("nobody can be asked here", hint="the same with --yes")
+    click.confirm(f"{verb} {many}?", abort=True, err=True)
+
+
+def report(outcomes: Sequence[Outcome], done: str, state: str, as_json: bool, *, one: bool) -> None:
+    """Say what came of each task. Of one alone its problem is the command's; of several the others are done all the
+    same, and the exit code is 1.
+    """
+    from fleet.cli.agents import complain
+
+    if one and outcomes[0].problem is not None:
+        raise outcomes[0].problem
+    if as_json:
+        told = [_told(outcome, state) for outcome in outcomes]
+        data(told[0] if one else told)
+    for outcome in outcomes:
+        if outcome.problem is not None:
+            complain("not done  ", outcome.id, outcome.problem)
+        elif not as_json:
+            click.echo(f"{done} {outcome.id}")
+        for waits in outcome.waiting:
+            talk(f"  {waits} waits for it: fleet depend {waits} --not {outcome.id}, or fleet abort {waits}")
+    if any(outcome.problem is not None for outcome in outcomes):
+        raise click.exceptions.Exit(1)
+
+
+def _told(outcome: Outcome, state: str) -> dict[str, object]:
+    if outcome.problem is not None:
+        return {"id": outcome.id, "problem": outcome.problem.message}
+    reason = {"reason": outcome.task.reason} if outcome.task is not None and state == "done" else {}
+    waiting = {"waiting": outcome.waiting} if state == "cancelled" else {}
+    return {"id": outcome.id, "state": state, **reason, **waiting}
 
 
 @click.command()
@@ -133,24 +215,31 @@ def comment(id: str, text: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("id")
-@click.argument("on")
+@click.argument("on", nargs=-1, metavar="[ON...]")
+@click.option("--not", "no_longer", metavar="ID", multiple=True, help="Wait for this one no more. May be given again.")
 @json_option
-def depend(id: str, on: str, as_json: bool) -> None:
-    """Let the task ID wait until the task ON is done. A circle is refused."""
-    from fleet.app.tasks import depend as wait
+def depend(id: str, on: tuple[str, ...], no_longer: tuple[str, ...], as_json: bool) -> None:
+    """Let the task ID wait until the tasks ON are done; with --not it waits no more. A circle is refused."""
+    from fleet.app.edit import depend as wait
 
-    task = wait(open_desk(), id, on)
-    waits = ", ".join(task.waits_for) or "nothing, since that is done"
+    if not on and not no_longer:
+        raise BadConfig("for which task?", hint="fleet depend ID ON, or: fleet depend ID --not ON")
+    task = wait(open_desk(), id, on, no_longer)
+    waits = ", ".join(task.waits_for) or ("nothing, since that is done" if on else "nothing")
     data({"id": task.id, "waits_for": task.waits_for}) if as_json else click.echo(f"{task.id} waits for {waits}")
 
 
 @click.command()
-@click.argument("id")
-@click.argument("reason")
+@click.argument("ids", nargs=-1, required=True, metavar="ID... [REASON]")
+@click.option("--reason", metavar="TEXT", help="Why; with one ID it may stand behind it, without the option.")
 @json_option
-def block(id: str, reason: str, as_json: bool) -> None:
-    """Set a task aside that nobody works on, until `fleet retry` opens it again."""
+def block(ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
+    """Set tasks aside that nobody works on, until `fleet retry` opens them again."""
+    from fleet.app.several import each
     from fleet.app.tasks import block as set_aside
 
-    task = set_aside(open_desk(), id, reason)
-    data({"id": task.id, "state": "blocked"}) if as_json else click.echo(f"Set aside {task.id}")
+    if reason is None and len(ids) != 2:
+        raise BadConfig("why are they set aside?", hint="fleet block ID… --reason TEXT")
+    named, why = (ids[:1], ids[-1]) if reason is None else (ids, reason)
+    desk = open_desk()
+    report(each(lambda id: set_aside(desk, id, why), named), "Set aside", "blocked", as_json, one=len(named) == 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fleet.core.frozen import dataclass
 from fleet.core.life import Life, LifeState
 from fleet.core.talk import Felt, Mood
@@ -15,8 +17,12 @@ class Told:
     cause: str
 
 
-def tell(task: Task, last: Attempt | None, *, alive: bool, supervised: bool) -> Told:
-    """The state of a task and why. `alive`: the keeper of its last attempt lives; `supervised`: a supervisor runs."""
+def tell(
+    task: Task, last: Attempt | None, *, alive: bool, supervised: bool, stuck: Mapping[str, State] | None = None
+) -> Told:
+    """The state of a task and why. `alive`: the keeper of its last attempt lives; `supervised`: a supervisor runs;
+    `stuck`: of the tasks that it may wait for, those of which nothing comes until a person acts.
+    """
     if last is not None and last.verdict is None and (alive or task.status is not Status.CLOSED):
         return _running(task, last, alive, supervised)
     match task.status:
@@ -28,7 +34,7 @@ def tell(task: Task, last: Attempt | None, *, alive: bool, supervised: bool) -> 
             claimed = f"claimed by {task.assignee}" if task.assignee else "claimed"
             return Told(State.STARTING if supervised else State.OPEN, claimed)
         case Status.OPEN:
-            return _open(task, last)
+            return _open(task, last, stuck or {})
 
 
 MOODS = {
@@ -93,12 +99,43 @@ def _blocked(task: Task, last: Attempt | None) -> Told:
     return Told(State.BLOCKED, task.notes or "set aside by hand")
 
 
-def _open(task: Task, last: Attempt | None) -> Told:
+def _open(task: Task, last: Attempt | None, stuck: Mapping[str, State]) -> Told:
     if task.waits_for:
-        return Told(State.BLOCKED, f"waits for {', '.join(task.waits_for)}")
+        return Told(State.BLOCKED, waits_for_text(task, stuck))
     if last is not None and last.verdict is Verdict.RETRY and not last.forgiven:
         return Told(State.OPEN, _join(f"attempt {last.number}: {last.cause}", hindered(last), "to be tried again"))
     return Told(State.OPEN, "")
+
+
+# What became of a task that others wait for, and what a person can do about it.
+STUCK = {
+    State.CANCELLED: ("was cancelled", "fleet depend {task} --not {needs}, or fleet abort {task}"),
+    State.REFUSED: ("was refused", "fleet show {needs}"),
+    State.FAILED: ("failed", "fleet show {needs}"),
+    State.ASKS: ("asks you", "fleet show {needs}"),
+    State.BLOCKED: ("is set aside", "fleet retry {needs}"),
+}
+
+
+def stuck_state(task: Task | None, last: Attempt | None) -> State | None:
+    """Why nothing comes of a task until a person acts: one of STUCK. No task was cancelled."""
+    if task is None or is_cancelled(task):
+        return State.CANCELLED
+    if task.status is not Status.BLOCKED or (last is not None and last.verdict is None):
+        return None
+    asks = last is not None and last.verdict is Verdict.ASKED and not last.forgiven
+    return State.ASKS if asks else _blocked(task, last).state
+
+
+def waits_for_text(task: Task, stuck: Mapping[str, State]) -> str:
+    """What a task waits for; and of which of these nothing comes, with the command that helps."""
+    said = f"waits for {', '.join(task.waits_for)}"
+    link = ", which" if len(task.waits_for) == 1 else "; {needs}"
+    for needs in task.waits_for:
+        if needs in stuck:
+            what, command = STUCK[stuck[needs]]
+            said += f"{link} {what}: {command}".format(task=task.id, needs=needs)
+    return said
 
 
 def hindered(attempt: Attempt) -> str:

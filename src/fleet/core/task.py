@@ -51,6 +51,15 @@ class NewTask:
 
 
 @dataclass(frozen=True, slots=True)
+class NewWords:
+    """What a person changes of a task's words; what is None stays as it is."""
+
+    title: str | None = None
+    description: str | None = None
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """A task as its tracker has it. Priority 0 is the most urgent, 4 the least."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from fleet.core import FleetError
+from fleet.core.task import Spec
 from fleet.core.work import AGENT, Attempt, Ending, Verdict
 from fleet.host import database
 
@@ -23,6 +24,7 @@ CREATE INDEX IF NOT EXISTS attempts_refused ON attempts (json_extract(facts, '$.
     WHERE json_extract(facts, '$.proof') = 'refused';
 CREATE INDEX IF NOT EXISTS attempts_with_tools ON attempts (json_extract(facts, '$.coder'))
     WHERE json_extract(facts, '$.tools') <> '{}';
+CREATE TABLE IF NOT EXISTS edits (attempt TEXT PRIMARY KEY, spec TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS contexts (
     coder TEXT NOT NULL, model TEXT NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (coder, model)
 ) WITHOUT ROWID;
@@ -40,6 +42,8 @@ LAST_OF = """
 LEARN = """
     INSERT INTO contexts VALUES (:coder, :model, :tokens) ON CONFLICT DO UPDATE SET tokens = excluded.tokens
 """
+EDIT = "INSERT INTO edits VALUES (:attempt, :spec) ON CONFLICT DO UPDATE SET spec = excluded.spec"
+EDITED = "SELECT spec FROM edits WHERE attempt = :attempt"
 CONTEXT = "SELECT tokens FROM contexts WHERE coder = :coder AND model = :model"
 SINCE = """
     SELECT facts FROM attempts WHERE json_extract(facts, '$.ended') >= :moment OR json_extract(facts, '$.ended') IS NULL
@@ -56,6 +60,7 @@ WITH_TOOLS = """
 """
 LAST_OF_EACH = "SELECT facts, max(number) FROM attempts GROUP BY task"
 
+READ_SPEC = msgspec.json.Decoder(Spec)
 READ = msgspec.json.Decoder(Attempt)  # made once, here: msgspec crashes when two threads need it first at the same time
 
 
@@ -143,6 +148,16 @@ class Ledger:
     def note_receipt(self, attempt: str, name: str) -> None:
         """Note the hash of an attempt's receipt; what else is known of it may have changed meanwhile, and stays."""
         self._note(attempt, lambda known: replace(known, receipt=name))
+
+    def note_edit(self, attempt: str, spec: Spec) -> None:
+        """Note what a person made of a task's spec while this attempt ran."""
+        with database.changing(self._file, SCHEMA) as db:
+            db.execute(EDIT, {"attempt": attempt, "spec": msgspec.json.encode(spec).decode()})
+
+    def edited_spec(self, attempt: str) -> Spec | None:
+        """The spec as a person changed it last while this attempt ran."""
+        found = database.ask(self._file, SCHEMA, EDITED, {"attempt": attempt})
+        return READ_SPEC.decode(found[0][0]) if found else None
 
     def let_go(self, attempt: str, ref: str, moment: float) -> None:
         """Note that a ref of an attempt is let go."""

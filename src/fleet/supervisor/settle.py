@@ -116,16 +116,17 @@ def pin(house: House, attempt: Attempt, receipt: Receipt | None) -> None:
 
 
 def put_back(house: House, attempt: Attempt) -> None:
-    """Undo what was changed in task.json while the agent ran, but for the coder and the model: it could write there,
-    and a check or a limit that the agent has chosen for itself is none.
+    """Undo what was changed in task.json while the agent ran, but for the coder and the model, and for what a person
+    changed with `fleet edit`: the agent could write there, and what it has chosen for itself is no check and no limit.
     """
     if attempt.spec is None or attempt.started is None:
         return
+    spec = house.ledger.edited_spec(attempt.id) or attempt.spec
     try:
         now = tracker.spec.read(house.home, attempt.task)
-        wanted = replace(attempt.spec, coder=now.coder, model=now.model)
+        wanted = replace(spec, coder=now.coder, model=now.model)
     except FleetError:
-        now, wanted = None, attempt.spec
+        now, wanted = None, spec
     if now == wanted:
         return
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fleet.core import BadConfig
-from fleet.core.task import Comment, NewTask, Status, Task, is_cancelled
+from fleet.core.task import Comment, NewTask, NewWords, Status, Task, is_cancelled
 
 
 class Tracker(Protocol):
@@ -18,7 +18,7 @@ class Tracker(Protocol):
 
     name: str
 
-    def check(self, new: NewTask) -> None:
+    def check(self, new: NewTask | NewWords) -> None:
         """Refuse, as `add` would, words that could not be kept; nothing is written, and nobody is asked."""
 
     def add(self, new: NewTask, record: Callable[[str], None]) -> Task:
@@ -54,6 +54,12 @@ class Tracker(Protocol):
 
     def depend(self, task: str, on: str) -> None:
         """The task waits for another; a circle is refused."""
+
+    def undepend(self, task: str, on: str) -> None:
+        """The task waits for another no more; whether it did is not asked."""
+
+    def reword(self, task: str, words: NewWords) -> None:
+        """Change the words of a task that are given; words that could not be kept are refused, as `check` does."""
 
     def comment(self, task: str, text: str, author: str) -> None: ...
 

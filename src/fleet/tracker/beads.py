@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from fleet.core import BadConfig, FleetError, NotFound, ToolMissing, Unavailable
-from fleet.core.task import TASK_ID, Comment, NewTask, Status, Task, task_id
+from fleet.core.task import TASK_ID, Comment, NewTask, NewWords, Status, Task, task_id
 from fleet.core.text import clean
 from fleet.host import files
 from fleet.host import run as host
@@ -108,9 +108,9 @@ class Beads:
             except OSError:
                 check_home(home)  # somebody else was quicker
 
-    def check(self, new: NewTask) -> None:
+    def check(self, new: NewTask | NewWords) -> None:
         words.check(new)
-        if len(new.title.encode()) > TITLE_BYTES:
+        if new.title is not None and len(new.title.encode()) > TITLE_BYTES:
             raise BadConfig(f"beads keeps titles of {TITLE_BYTES} bytes; more fits in the description")
 
     def add(self, new: NewTask, record: Callable[[str], None]) -> Task:
@@ -191,6 +191,18 @@ class Beads:
         if ran.code and re.search("cycle|self-dependency", envelope.complaint(ran.out, ran.err)):
             raise circle(task, on)
         _check("dep add", ran)
+
+    def undepend(self, task: str, on: str) -> None:
+        if on in self.get(task).after:  # bd fails when there is nothing to remove
+            self._say("dep", "remove", task, on)
+
+    def reword(self, task: str, words: NewWords) -> None:
+        self.check(words)
+        self._must_be(task)
+        given = {"title": words.title, "priority": words.priority}
+        options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+        body = () if words.description is None else ("--stdin", "--allow-empty-description")
+        self._say("update", task, *options, *body, stdin=(words.description or "").encode())
 
     def comment(self, task: str, text: str, author: str) -> None:
         self._must_be(task)

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlite3 import Connection, Row
 
 from fleet.core import NotFound
-from fleet.core.task import Comment, NewTask, Status, Task
+from fleet.core.task import Comment, NewTask, NewWords, Status, Task
 from fleet.core.text import clean
 from fleet.host import database
 from fleet.tracker import reserve, words
@@ -81,6 +81,12 @@ BLOCK = "UPDATE tasks SET status = 'blocked', assignee = '', notes = :note WHERE
 OPEN = "UPDATE tasks SET status = 'open', assignee = '', reason = '' WHERE id = :task"
 CLOSE = "UPDATE tasks SET status = 'closed', reason = :reason WHERE id = :task AND status != 'closed'"
 DEPEND = "INSERT OR IGNORE INTO dependencies (task, needs) VALUES (:task, :needs)"
+UNDEPEND = "DELETE FROM dependencies WHERE task = :task AND needs = :needs"
+REWORD = """
+    UPDATE tasks SET title = ifnull(:title, title), description = ifnull(:description, description),
+        priority = ifnull(:priority, priority)
+    WHERE id = :task
+"""
 NEEDED_BY = """
     WITH RECURSIVE needed (id) AS (
         SELECT :needs UNION SELECT d.needs FROM dependencies d JOIN needed ON d.task = needed.id
@@ -104,7 +110,7 @@ class Local:
         self._patience = patience
         self._now = now
 
-    def check(self, new: NewTask) -> None:
+    def check(self, new: NewTask | NewWords) -> None:
         words.check(new)
 
     def add(self, new: NewTask, record: Callable[[str], None]) -> Task:
@@ -163,6 +169,13 @@ class Local:
                 raise circle(task, on)
             db.execute(DEPEND, {"task": task, "needs": on})
 
+    def undepend(self, task: str, on: str) -> None:
+        self._change(UNDEPEND, task, needs=on)
+
+    def reword(self, task: str, words: NewWords) -> None:
+        self.check(words)
+        self._change(REWORD, task, title=words.title, description=words.description, priority=words.priority)
+
     def comment(self, task: str, text: str, author: str) -> None:
         facts = {"task": task, "text": words.comment(text), "author": author, "now": self._now()}
         with database.changing(self._file, SCHEMA, self._patience) as db:
@@ -185,7 +198,7 @@ class Local:
     def _list(self, question: str, **facts: float) -> list[Task]:
         return [_task(row) for row in database.ask(self._file, SCHEMA, question, facts, self._patience)]
 
-    def _change(self, statement: str, task: str, **facts: str | float) -> bool:
+    def _change(self, statement: str, task: str, **facts: str | float | None) -> bool:
         """Make one change to a task that exists; whether it was made."""
         with database.changing(self._file, SCHEMA, self._patience) as db:
             made = db.execute(statement, {"task": task} | facts).rowcount == 1

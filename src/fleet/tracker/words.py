@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.core import BadConfig
-from fleet.core.task import NewTask
+from fleet.core.task import NewTask, NewWords
 from fleet.core.text import has_controls
 
 TITLE = 500
@@ -12,11 +12,13 @@ NOTE = 16_000
 PRIORITIES = range(5)
 
 
-def check(new: NewTask) -> None:
-    """Refuse a task whose words could not be kept or shown as they are."""
-    _check_title(new.title)
-    _check_text("description", new.description)
-    if new.priority not in PRIORITIES or isinstance(new.priority, bool):
+def check(new: NewTask | NewWords) -> None:
+    """Refuse words that could not be kept or shown as they are."""
+    if new.title is not None:
+        _check_title(new.title)
+    if new.description is not None:
+        _check_text("description", new.description)
+    if new.priority is not None and (new.priority not in PRIORITIES or isinstance(new.priority, bool)):
         raise BadConfig(f"a priority is 0 (most urgent) to 4, not {new.priority}")
 
 
