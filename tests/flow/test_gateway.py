@@ -118,6 +118,7 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
     (project / "fleet.yaml").write_text(text.replace("16384", "8192"))
     assert "the running gateway is stale" in gateway("doctor").out
     assert gateway("gateway", "status", "--json").json()["stale"] is True
+    assert "run: fleet generate && fleet gateway down && fleet gateway up" in gateway("gateway", "status").out
     gateway("generate")
     older = gateway("gateway", "up")
     assert (older.code, "older litellm_config.yaml" in older.err) == (1, True)
@@ -223,6 +224,11 @@ def test_a_stale_file_is_not_started(run: Run, boxes: Start, project: Path) -> N
     ran = run("gateway", "up")
     assert ran.code == 1
     assert "is not what fleet.yaml says now" in ran.err
+    with (project / "litellm_config.yaml").open("a") as file:
+        file.write("# by hand\n")
+    edited = run("gateway", "up")
+    assert "litellm_config.yaml was edited since fleet wrote it" in edited.err
+    assert "replace it with: fleet generate --force" in edited.err, "one hop"
 
 
 class Busy:

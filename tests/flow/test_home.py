@@ -191,7 +191,7 @@ def test_set_says_old_and_new_and_keeps_comments_and_order(run: Run, home: Path)
     assert "# the big one" in text
     assert "[limits] # few\n" in text
     told = run("config", "set", "model=sonnet", "--json").json()
-    assert told == [{"key": "model", "old": "haiku", "new": "sonnet"}]
+    assert told == [{"key": "model", "old": "haiku", "new": "sonnet", "changed": True}]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,13 @@ def test_a_value_with_quotes_comes_back_as_it_was_and_later_commands_work(run: R
 def test_a_value_that_sounds_like_a_secret_is_not_printed(run: Run, home: Path) -> None:
     ran = run("config", "set", 'coders.mine.argv=["x"]', "coders.mine.env.MY_TOKEN=s3cret")
     assert settings(home)["coders"]["mine"]["env"]["MY_TOKEN"] == "s3cret"
-    assert "s3cret" not in ran.out + run("config", "show").out + run("config", "show", "--json").out
+    ran = run("config", "set", "accounts.work.coder=claude", "accounts.work.env.ANTHROPIC_API_KEY=s3cret")
+    again = run("config", "set", "accounts.work.env.ANTHROPIC_API_KEY=other")
+    assert again.out == 'accounts.work.env.ANTHROPIC_API_KEY: "(not shown)" -> "(not shown)"\n'
+    assert "(as it was)" in run("config", "set", "accounts.work.env.ANTHROPIC_API_KEY=other").out
+    said = ran.out + again.out + run("config", "show").out + run("config", "show", "--json").out
+    assert "s3cret" not in said
+    assert "other" not in said
 
 
 def test_a_set_can_mend_a_file_that_is_wrong(run: Run, home: Path) -> None:

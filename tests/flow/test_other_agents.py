@@ -209,6 +209,13 @@ def test_codex_knows_the_roles_and_each_thinks_with_its_own_model(desk: Desk, in
     finished = [event["item"] for event in done.events if event["type"] == "item.completed"]
     waited = next(item for item in finished if item.get("tool") == "wait")
     assert [state["message"] for state in waited["agents_states"].values()] == ["the plan"]
+    git = ["git", "-C", str(desk.project)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "-A"], check=True)
+    added = set(subprocess.run([*git, "ls-files"], check=True, capture_output=True, text=True).stdout.split())
+    assert added == {file.path for file in codex.render(a_fleet(desk.model.port))}, (
+        "nothing that Codex keeps gets into git"
+    )
     assert_only_the_gateway_was_asked(desk, "/v1/responses", {CODER, PLANNER})
 
 

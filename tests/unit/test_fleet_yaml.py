@@ -85,7 +85,7 @@ def test_two_gateways_that_differ_are_refused() -> None:
         ("http://192.168.1.51:11434", "http://2852039166", "is a cloud metadata address"),
         ("http://192.168.1.51:11434", "'http://[::ffff:169.254.169.254]'", "is a cloud metadata address"),
         ("http://192.168.1.51:11434", "http://169.254.169.254.", "is a cloud metadata address"),
-        ("context: 32768", "context: '32768'", "models.heavy-coder.context must be a whole number"),
+        ("context: 32768", "context: 32k", "models.heavy-coder.context must be a whole number"),
         ("context: 32768", "context: 0", "models.heavy-coder.context"),
         ("context: 32768", "keep_alive: [1]", "models.heavy-coder.keep_alive"),
         ("planner:", "Plan/../ner:", "is not a usable name"),
@@ -171,6 +171,31 @@ def test_the_same_model_on_two_nodes_does_not_warn() -> None:
 
 def test_a_gateway_open_to_others_warns() -> None:
     assert "reachable from other machines" in read(GOOD + "gateway: {host: 0.0.0.0}\n", Path("f")).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (":11434/", ":11434/v1", "nodes.big.endpoint ends in /v1, where Ollama has another API: write http://192.168.1.50:11434"),
+        ("[Read, Edit]", "[Read, Edit, MultiEdit]", "Claude Code has no MultiEdit any more; Write makes new files"),
+        ("[Read, Edit]", "[Read, Write, MultiEdit]", ""),
+    ],
+)  # fmt: skip
+def test_what_no_longer_does_what_it_says_warns(old: str, new: str, expected: str) -> None:
+    assert expected in "\n".join(read(changed(old, new), Path("f")).warnings)
+    assert bool(read(changed(old, new), Path("f")).warnings) == bool(expected)
+
+
+def test_numbers_may_be_quoted_and_tools_empty() -> None:
+    """As they were written for the forerunner."""
+    text = changed("context: 32768", "context: '32768', timeout: 600.0").replace("tools: [Read, Edit]", "tools: null")
+    got = fleet(text + "gateway: {port: '4001'}\n")
+    assert (got.gateway.port, got.models["heavy-coder"].context, got.models["heavy-coder"].timeout) == (
+        4001,
+        32768,
+        600,
+    )
+    assert got.agents["implementer"].tools == ()
 
 
 def test_openrouter_needs_no_address_and_knows_the_name_of_its_key() -> None:

@@ -481,6 +481,10 @@ def test_what_sounds_like_a_secret_is_not_shown() -> None:
     assert settings.shown(("coders", "x", "env", "MY_API_KEY"), "s3cret") == settings.HIDDEN
     assert settings.shown(("coders", "x", "env", "EDITOR"), "vi") == "vi"
     assert settings.shown(("coder",), "claude") == "claude"
+    assert settings.shown(("accounts", "work", "env", "ANTHROPIC_API_KEY"), "s3cret") == settings.HIDDEN
+    assert settings.shown(("accounts", "work", "env", "CLAUDE_CONFIG_DIR"), "~/.claude-work") == "~/.claude-work"
+    assert settings.shown(("accounts", "work", "env", "PROXY"), "http://me:pw@proxy:1") == settings.HIDDEN
+    assert settings.shown(("coders", "x", "env", "EXTRA"), "sk-ant-1") == settings.HIDDEN
 
 
 def test_what_is_done_about_an_agent_is_read_with_its_patience() -> None:

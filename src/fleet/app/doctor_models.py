@@ -134,8 +134,7 @@ def _running(now: run.Status, fleet: Fleet, out: Path) -> Iterator[Check]:
         yield Check("gateway", health, f"{str(now.reason).removesuffix(f': {run.UP}')} ({now.url}){needed}", remedy)
     elif now.stale or not now.answers:
         finding = f"the running gateway is stale: {now.url} has an older file" if now.answers else f"{now.reason}"
-        restart = "fleet gateway down && fleet gateway up" if now.pid else "stop it, and start it again"
-        yield Check("gateway", Health.WRONG, finding, f"fleet generate && {restart}")
+        yield Check("gateway", Health.WRONG, finding, now.remedy or run.renewal(fleet, out, now.pid))
 
 
 def _at_work(fleet: Fleet, out: Path) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class Difference:
     key: str
     old: object
     new: object
+    changed: bool
 
 
 def show() -> list[Shown]:
@@ -142,7 +143,7 @@ def _plain(text: str, path: Path) -> dict[settings.Key, object]:
 
 
 def _difference(key: settings.Key, old: object, new: object) -> Difference:
-    return Difference(settings.name(key), settings.shown(key, old), settings.shown(key, new))
+    return Difference(settings.name(key), settings.shown(key, old), settings.shown(key, new), old != new)
 
 
 def draft() -> bytes:

@@ -39,7 +39,7 @@ ROLES: dict[str, dict[str, object]] = {
     "implementer": {
         "model": "heavy-coder",
         "description": "Use for writing code: features, bug fixes and refactorings.",
-        "tools": ["Read", "Grep", "Glob", "Edit", "MultiEdit", "Write", "Bash"],
+        "tools": ["Read", "Grep", "Glob", "Edit", "Write", "Bash"],
         "prompt": "You write code. Make the smallest change that is right, run the checks that concern it,\n"
         "and say what you changed, why, and what you saw when you ran it.\n",
     },

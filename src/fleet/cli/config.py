@@ -91,7 +91,7 @@ def change(assignments: tuple[str, ...], as_json: bool) -> None:
         return
     for one in changed:
         old, new = ("not set" if one.old is None else _toml(one.old)), _toml(one.new)
-        click.echo(clean(f"{one.key}: {new} (as it was)" if old == new else f"{one.key}: {old} -> {new}", 10_000))
+        click.echo(clean(f"{one.key}: {old} -> {new}" if one.changed else f"{one.key}: {new} (as it was)", 10_000))
 
 
 @config.command()

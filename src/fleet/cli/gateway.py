@@ -74,13 +74,14 @@ def status(config: Path, out: Path | None, as_json: bool) -> None:
     """Say whether the gateway runs, answers, and knows the aliases. Exit 1 when it does not."""
     from fleet.app import gateway as app
 
-    now = app.status(open_fleet(config), out or config.parent)
+    where = Where(config, out or config.parent)
+    now = app.status(open_fleet(config), where.out)
     if as_json:
         data(now)
     elif isinstance(now, app.Direct):
         click.echo(f"direct: {now.url} {'answers' if now.answers else f'does not answer ({now.reason})'}")
     else:
-        _show(now)
+        _show(where, now)
     if not now.answers:
         raise click.exceptions.Exit(1)
 
@@ -117,7 +118,7 @@ def _print_log(lines: list[str]) -> None:
         click.echo(click.style(line, fg=colour) if colour else line)
 
 
-def _show(now: Status) -> None:
+def _show(where: Where, now: Status) -> None:
     if not now.running:
         click.echo(f"{now.url}  {click.style('stopped', fg=BAD)}  {now.reason}")
         return
@@ -130,4 +131,4 @@ def _show(now: Status) -> None:
     if now.aliases is not None:
         click.echo(f"serves: {', '.join(now.aliases)}")
     if now.stale:
-        click.echo("stale: fleet.yaml changed since; run: fleet generate && fleet gateway down && fleet gateway up")
+        click.echo(where.command(f"stale: fleet.yaml or the generated file changed since; run: {now.remedy}"))

@@ -306,7 +306,7 @@ def _model(name: str, part: ModelPart, node: Node | None) -> Model:
 
 
 def _agent(name: str, part: AgentPart) -> Agent:
-    return Agent(name, part.model, part.description, part.tools, part.prompt or default_prompt(name))
+    return Agent(name, part.model, part.description, part.tools or (), part.prompt or default_prompt(name))
 
 
 def _limits(part: LimitsPart | None) -> ProjectLimits | None:
@@ -380,3 +380,15 @@ def _warnings(fleet: Fleet) -> Iterator[str]:
             yield f"alias {clean(alias)} is shared by different models: {named}; requests go to any of them"
     if not fleet.gateway.is_loopback and fleet.gateway.provider is Provider.LITELLM:
         yield f"gateway.host {fleet.gateway.host} is reachable from other machines; 127.0.0.1 is safer"
+    yield from _warnings_of_parts(fleet)
+
+
+def _warnings_of_parts(fleet: Fleet) -> Iterator[str]:
+    """What is in order as far as it is written, and yet does not do what was meant."""
+    for node in fleet.nodes.values():
+        if node.kind is Kind.OLLAMA and node.endpoint.endswith("/v1"):
+            bare = clean(node.endpoint.removesuffix("/v1"))
+            yield f"nodes.{node.name}.endpoint ends in /v1, where Ollama has another API: write {bare}"
+    for agent in fleet.agents.values():
+        if "MultiEdit" in agent.tools and "Write" not in agent.tools:
+            yield f"agents.{agent.name}.tools: Claude Code has no MultiEdit any more; Write makes new files"

@@ -275,7 +275,9 @@ class AgentPart(Part, frozen=True, kw_only=True):
 
     model: Annotated[str, _says("The model it thinks with.")]
     description: Annotated[Prose, _says("When this agent should be used.")]
-    tools: Annotated[tuple[Line, ...], _says("Tools it may use; none listed means the agent CLI's default.")] = ()
+    tools: Annotated[
+        tuple[Line, ...] | None, _says("Tools it may use; none listed means the agent CLI's default.")
+    ] = ()
     prompt: Annotated[Prose | None, _says("Its instructions.")] = None
 
 

@@ -21,6 +21,7 @@ from fleet.core.text import clean, nearest
 Key = tuple[str, ...]
 BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+SECRET_VALUE = re.compile(r"sk-|gh[opsu]_|github_pat_|Bearer |://[^/@\s]*:[^/@\s]+@")
 HIDDEN = "(not shown)"
 
 
@@ -129,9 +130,9 @@ def flat(part: shape.Part | Mapping[str, Any]) -> dict[Key, object]:
 
 
 def shown(key: Key, value: object) -> object:
-    """A value that may be printed: variables of an agent's environment that sound like secrets are not."""
-    is_variable = (key[0] == "coders" and "env" in key[2:3]) or key[:2] == ("workspace", "env")
-    is_secret = is_variable and SECRET.search(key[-1])
+    """A value that may be printed: variables of an agent's environment that sound or look like secrets are not."""
+    is_variable = (key[0] in ("accounts", "coders") and "env" in key[2:3]) or key[:2] == ("workspace", "env")
+    is_secret = is_variable and (SECRET.search(key[-1]) or SECRET_VALUE.search(str(value)))
     return HIDDEN if is_secret and value is not None else value
 
 

@@ -133,13 +133,20 @@ def _list(kind: Any, value: object, path: Path, document: Document) -> object:
 def _leaf(kind: Any, value: object, path: Path, document: Document) -> object:
     try:
         with ALONE:
-            fitting = msgspec.convert(value, kind, strict=True)
+            fitting = msgspec.convert(_whole(value) if unannotated(kind) is int else value, kind, strict=True)
         return _checked(kind, fitting)
     except msgspec.ValidationError as problem:
         document.problem(path, f"{dotted(path)} must be {_plain(str(problem))}")
     except ValueError as problem:
         document.problem(path, f"{dotted(path)} {problem}")
     return MISFIT
+
+
+def _whole(value: object) -> object:
+    """A whole number, however it is written: 4000, "4000" or 4000.0; anything else as it is."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value) else value
 
 
 def _checked(kind: Any, value: Any) -> Any:

@@ -15,7 +15,7 @@ from fleet.core import FleetError, NotFound
 from fleet.core.fleet import Fleet
 from fleet.core.text import clean
 from fleet.gateway import environment, keys, served
-from fleet.generate import gateway_file, litellm
+from fleet.generate import gateway_file, litellm, write
 from fleet.generate.yaml import dump
 from fleet.host import files, locks, machine, process
 from fleet.host.http import Cause, Unanswered
@@ -54,6 +54,7 @@ class Status:
     was_up: bool = False  # it does not run, and did once
     is_port_taken: bool = False  # by something that is no gateway of this project
     deployments: tuple[served.Deployment, ...] = ()
+    remedy: str | None = None  # of a stale one
 
 
 class Desk:
@@ -145,8 +146,27 @@ def _fresh_config(fleet: Fleet, out: Path) -> Path:
     if found is None:
         raise FleetError(f"there is no {path}", hint="fleet generate")
     if found != wanted.content:
-        raise FleetError(f"{path} is not what fleet.yaml says now", hint="fleet generate")
+        edited = is_edited(fleet, out)
+        what = "was edited since fleet wrote it" if edited else "is not what fleet.yaml says now"
+        look = "look at it with: fleet generate --diff; replace it with: "
+        raise FleetError(f"{path} {what}", hint=f"{look}{_generate(edited)}" if edited else _generate(edited))
     return path
+
+
+def is_edited(fleet: Fleet, out: Path) -> bool:
+    """Whether somebody changed the gateway's file, so that only --force replaces it."""
+    (step,) = write.plan(out, gateway_file(fleet), write.known(out), whole=False)
+    return step.change.blocks
+
+
+def renewal(fleet: Fleet, out: Path, pid: int | None) -> str:
+    """What brings a gateway with an older file up to date: ours, or one that somebody started by hand."""
+    restart = "fleet gateway down && fleet gateway up" if pid else "stop it, and start it again"
+    return f"{_generate(is_edited(fleet, out))} && {restart}"
+
+
+def _generate(edited: bool) -> str:
+    return "fleet generate --force" if edited else "fleet generate"
 
 
 def _refuse_taken_port(fleet: Fleet, key: str) -> None:
@@ -247,8 +267,9 @@ def status(fleet: Fleet, out: Path) -> Status:
     problem = Unanswered(Cause.NO_API_KEY, "this project has no key: fleet generate")
     found = served.ask(record.url if record else fleet.gateway.url, key) if key else problem
     if record is None:
-        return _not_started_by_us(fleet, found, was_up=desk.record.exists())
+        return _not_started_by_us(fleet, out, found, was_up=desk.record.exists())
     aliases = None if isinstance(found, Unanswered) else served.names(found)
+    stale = gateway_file(fleet)[0].content != files.read(Path(record.config)) or _changed_since(record)
     return Status(
         True,
         record.url,
@@ -258,19 +279,25 @@ def status(fleet: Fleet, out: Path) -> Status:
         str(desk.log),
         answers=aliases is not None,
         aliases=aliases,
-        stale=gateway_file(fleet)[0].content != files.read(Path(record.config)) or _changed_since(record),
+        stale=stale,
+        remedy=renewal(fleet, out, record.pid) if stale else None,
         reason=_silence(found, time.time() - record.started) if isinstance(found, Unanswered) else None,
         deployments=() if isinstance(found, Unanswered) else found,
     )
 
 
-def _not_started_by_us(fleet: Fleet, found: tuple[served.Deployment, ...] | Unanswered, *, was_up: bool) -> Status:
+def _not_started_by_us(
+    fleet: Fleet, out: Path, found: tuple[served.Deployment, ...] | Unanswered, *, was_up: bool
+) -> Status:
     """None runs, or a LiteLLM that somebody started by hand with the generated file."""
     url = fleet.gateway.url
     if not isinstance(found, Unanswered):
         names, stale = served.names(found), set(found) != set(served.wanted(fleet))
         reason = "fleet did not start it"
-        return Status(True, url, answers=True, aliases=names, stale=stale, reason=reason, deployments=found)
+        remedy = renewal(fleet, out, None) if stale else None
+        return Status(
+            True, url, answers=True, aliases=names, stale=stale, reason=reason, remedy=remedy, deployments=found
+        )
     if found.cause in (Cause.REFUSED, Cause.NO_API_KEY):
         return Status(False, url, reason=f"{'it is down' if was_up else 'not started'}: {UP}", was_up=was_up)
     if found.cause is Cause.UNAUTHORISED:

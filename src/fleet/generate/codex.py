@@ -16,6 +16,13 @@ from fleet.generate.roles import defaults
 
 PROVIDER = "fleet"
 PROFILE = f".codex/{PROVIDER}.config.toml"
+IGNORED = ".codex/.gitignore"
+# What Codex keeps in its home, which may be this directory: its login and its databases among them.
+KEPT_BY_CODEX = (
+    "*.sqlite", "*.sqlite-*", "*_migration", "/.tmp/", "/archived_sessions/", "/auth.json", "/cache/", "/history.jsonl",
+    "/installation_id", "/log/", "/memories/", "/models_cache.json", "/sessions/", "/shell_snapshots/",
+    "/skills/.system/", "/thread-writer-locks/", "tmp/", "/version.json",
+)  # fmt: skip
 KEY_VARIABLES: tuple[str, ...] = ()
 # Web search is run by the cloud; plugins, statistics and updates are fetched from it or sent to it at every start.
 STAYS_HOME: dict[str, object] = {
@@ -28,7 +35,8 @@ STAYS_HOME: dict[str, object] = {
 
 def render(fleet: Fleet) -> list[File]:
     roles = [File(f".codex/agents/{agent.name}.toml", _role(fleet, agent)) for agent in fleet.agents.values()]
-    return [File(PROFILE, _profile(fleet)), *roles]
+    ignored = "\n".join([f"# {NOTICE}", "# What Codex keeps where this directory is its home.", *KEPT_BY_CODEX, ""])
+    return [File(PROFILE, _profile(fleet)), File(IGNORED, ignored.encode()), *roles]
 
 
 def exports(fleet: Fleet) -> dict[str, str | None]:

@@ -12,6 +12,7 @@ from enum import StrEnum
 PATH = ".subagent-fleet/manifest.json"
 OURS = re.compile(
     r"litellm_config\.yaml|\.env\.subagent-fleet|\.claude/agents/[a-z0-9_-]+\.md|\.codex/fleet\.config\.toml|"
+    r"\.codex/\.gitignore|"
     r"\.codex/agents/[a-z0-9_-]+\.toml|\.opencode/opencode\.jsonc|\.opencode/agents/[a-z0-9_-]+\.md|"
     r"\.aider\.conf\.yml|\.aider\.model\.metadata\.json"
 )
