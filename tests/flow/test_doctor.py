@@ -55,7 +55,7 @@ def setup(tmp_path: Path) -> Iterator[Setup]:
             (programs / name).symlink_to(shutil.which(name) or name)
         (home.user / ".gitconfig").write_text("[user]\nname = Person\nemail = person@example.org\n")
         (home.user / ".claude").mkdir()
-        (home.user / ".claude/.credentials.json").write_text("{}")
+        (home.user / ".claude/.credentials.json").write_text('{"claudeAiOauth": {}}')
         made = Setup(home, programs, {"PATH": str(programs)})
         made.put("tmux", "echo tmux 3.3a")
         made.put("claude", "echo '2.1.0 (Claude Code)'")
@@ -179,23 +179,24 @@ def test_an_agent_cli_that_does_not_start(setup: Setup) -> None:
     assert remedy == "npm install -g @anthropic-ai/claude-code"
 
 
-def test_a_login_that_is_not_there_is_unknown_and_a_key_that_is_kept_back_is_said(setup: Setup) -> None:
-    (setup.home.user / ".claude/.credentials.json").unlink()
-
+def test_which_login_an_agent_gets_is_said(setup: Setup) -> None:
     def login(**env: str) -> tuple[str, str, str | None]:
         found = next(check for check in setup.checks(**env) if check["name"] == "login")
         return found["health"], found["finding"], found["remedy"]
 
-    where = setup.home.user / ".claude/.credentials.json"
+    own = setup.home.user / ".claude/.credentials.json"
+    uses_own = f"claude uses its own login ({own}) and is not given ANTHROPIC_API_KEY"
+    assert login(ANTHROPIC_API_KEY="sk-secret")[:2] == ("ok", f"{uses_own}; whether that is still good is not asked")
+    own.unlink()
     assert login() == (
-        "unknown",
-        f"claude: there is no {where}; whether it is logged in is unknown",
-        "claude, then /login",
-    )
+        "unknown", "claude: no login of its own is seen; whether it is logged in is unknown", "claude /login"
+    )  # fmt: skip
+    said = "claude is given ANTHROPIC_API_KEY; whether that is still good is not asked"
+    assert login(ANTHROPIC_API_KEY="sk-secret")[:2] == ("ok", said)
+    setup.home.settle("coders.claude.pass_login=false")
     health, finding, remedy = login(ANTHROPIC_API_KEY="sk-secret")
-    assert (health, finding) == ("unknown", "claude: $ANTHROPIC_API_KEY is set here, and its agents do not get it")
-    setup.home.ok(*(remedy or "").replace("'", "").split()[1:], env=setup.env)
-    assert login(ANTHROPIC_API_KEY="sk-secret")[0] == "ok"
+    assert (health, finding) == ("unknown", "claude: ANTHROPIC_API_KEY is set here, and its agents do not get it")
+    assert remedy == "fleet config set coders.claude.pass_login=true"
     assert "sk-secret" not in setup.doctor(ANTHROPIC_API_KEY="sk-secret").out
 
 

@@ -20,6 +20,7 @@ from fleet.app.dependencies import check_dependencies
 from fleet.app.doctor import PROGRAMS, Check, Health, first_problem, guarded
 from fleet.app.home import FOLDERS, RECORD, SETTINGS, home_fault
 from fleet.coders.known import declared, find_coder
+from fleet.coders.logins import LOGINS
 from fleet.config import runtime
 from fleet.config.runtime import Runtime
 from fleet.config.runtime_schema import BUILT_IN, FenceMode, TrackerName
@@ -31,6 +32,7 @@ from fleet.host.run import Ran, run
 from fleet.supervisor.admit import short_of_disk
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.login import listed, login_variables, own_login, passed_on
 
 OLDEST_GIT = (2, 32)  # the first that can be told to leave its user's settings out
 DEFAULT_CODER_TIMEOUT_S = 10.0
@@ -48,28 +50,6 @@ class Facts:
     home: Path
     runtime: Runtime
     cwd: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """Where an agent CLI keeps its login, which variables carry a key, and how its user logs in."""
-
-    file: str
-    command: str
-    variables: tuple[str, ...] = ()
-    directory: str = ""  # the variable that moves the file's directory
-
-
-LOGINS: Mapping[str, Login] = {
-    "claude": Login(
-        ".claude/.credentials.json", "claude, then /login",
-        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"), "CLAUDE_CONFIG_DIR",
-    ),
-    "codex": Login(".codex/auth.json", "codex login", ("CODEX_API_KEY", "OPENAI_API_KEY"), "CODEX_HOME"),
-    "opencode": Login(".local/share/opencode/auth.json", "opencode auth login"),
-    "gemini": Login(".gemini/oauth_creds.json", "gemini, then /auth", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
-    "qwen": Login(".qwen/oauth_creds.json", "qwen, then /auth", ("OPENAI_API_KEY",)),
-}  # fmt: skip
 
 
 def check_work(cwd: Path) -> Iterator[Check]:
@@ -381,22 +361,25 @@ def _install(name: str) -> str:
 
 def _login(facts: Facts, name: str) -> Iterator[Check]:
     """Whether there is a login, as far as a look tells: nobody is asked whether it is still good."""
-    known = LOGINS.get(name)
+    known, part = LOGINS.get(name), facts.runtime.coders.get(name)
+    given = part.env if part else {}
+    found = passed_on(name, part, os.environ, given)
+    yield from (Check("login", Health.NOTE, warning, "fleet config edit") for warning in found.warnings)
     if known is None:
         return
-    env = _environment(facts, name)
-    moved = env.get(known.directory)
-    path = Path(moved).expanduser() / Path(known.file).name if moved else Path.home() / known.file
-    key = next((variable for variable in known.variables if env.get(variable)), None)
-    kept_back = next((variable for variable in known.variables if os.environ.get(variable)), None)
-    if path.is_file() or key:
-        found = f"${key} is passed on to it" if key else f"its login is in {path}"
-        yield Check("login", Health.OK, f"{name}: {found}; whether it is still good is not asked")
-    elif kept_back:
-        finding = f"{name}: ${kept_back} is set here, and its agents do not get it"
-        yield Check("login", Health.UNKNOWN, finding, f"fleet config set 'coders.{name}.pass_env=[\"{kept_back}\"]'")
+    env = agent_environment(os.environ, found.names, given, {})
+    own = own_login(known, env)
+    keys = [key for access in known.access for key in access.keys if env.get(key)]
+    if found.note or own or keys:
+        said = found.note or f"{name}: " + (f"its login is in {own}" if own else f"it is given {listed(keys)}")
+        yield Check("login", Health.OK, f"{said}; whether that is still good is not asked")
+        return
+    kept_back = login_variables(known, os.environ, ())
+    if kept_back:
+        finding = f"{name}: {listed(kept_back)} is set here, and its agents do not get it"
+        yield Check("login", Health.UNKNOWN, finding, f"fleet config set coders.{name}.pass_login=true")
     else:
-        finding = f"{name}: there is no {path}; whether it is logged in is unknown"
+        finding = f"{name}: no login of its own is seen; whether it is logged in is unknown"
         yield Check("login", Health.UNKNOWN, finding, known.command)
 
 

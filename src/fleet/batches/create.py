@@ -38,6 +38,8 @@ from fleet.supervisor.demands import demands
 from fleet.supervisor.environment import agent_environment, marks, told
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.heard import SIGNALS
+from fleet.supervisor.house import House
+from fleet.supervisor.login import KEY_VARIABLE, Passed, passed_on
 from fleet.supervisor.place import furnished
 
 TITLE = 100
@@ -61,6 +63,7 @@ class Made:
     delivery: Delivery | None = None
     problem: FleetError | None = None
     warnings: tuple[str, ...] = field(default=())
+    login: Passed = Passed()  # of the first with each coder
 
     @property
     def good(self) -> bool:
@@ -82,7 +85,13 @@ def create(site: Site, wanted: Sequence[Wanted], hear: Hear, done: Callable[[Mad
     ready = [_checked(site, one) for one in wanted]
     must_differ(ready)
     known = Known(once(partial(repository.tree_of, site.project.common)), once(trusted_yaml))
-    return together(partial(_one, site, known, hear=hear), ready, done, COMING_UP)
+    made = together(partial(_one, site, known, hear=hear), ready, done, COMING_UP)
+    firsts = {one.coder: n for n, one in reversed(list(enumerate(ready)))}
+    return [_with_login(site, each) if n in firsts.values() else each for n, each in enumerate(made)]
+
+
+def _with_login(site: Site, made: Made) -> Made:
+    return made if made.attempt is None else replace(made, login=_passed_on(site.house, made.attempt))
 
 
 def _checked(site: Site, wanted: Wanted) -> Wanted:
@@ -252,11 +261,12 @@ def _started(site: Site, attempt: Attempt) -> Attempt:
     declared = house.runtime.coders.get(attempt.coder)
     flags = site.workspace.flags.get(attempt.coder)
     args = flags if flags is not None else tuple(declared.args) if declared else ()
-    job = Job("", Path(attempt.cwd), attempt.model, args=args)
+    passed = _passed_on(house, attempt)
+    job = Job("", Path(attempt.cwd), attempt.model, args=args, key_from=KEY_VARIABLE if passed.asked_about else "")
     command = coder.converse(job, teller(directory / SIGNALS))
     given = dict(command.env) | (dict(declared.env) if declared else {}) | attempt.variables
-    passed = declared.pass_env if declared else ()
-    env = first_of_all(house, agent_environment(house.environment, passed, given, told(house, attempt)))
+    env = agent_environment(house.environment, passed.names, given, told(house, attempt))
+    env = first_of_all(house, {KEY_VARIABLE if name == passed.asked_about else name: env[name] for name in env})
     begun = keeper.Start(
         argv=command.argv,
         env={name: value for name, value in env.items() if name in given or name not in ("TERM", "NO_COLOR")},
@@ -277,6 +287,12 @@ def _started(site: Site, attempt: Attempt) -> Attempt:
     house.ledger.save(started)
     house.log.say("agent started", task=attempt.task, attempt=attempt.id, coder=attempt.coder, terminal=terminal)
     return started
+
+
+def _passed_on(house: House, attempt: Attempt) -> Passed:
+    declared = house.runtime.coders.get(attempt.coder)
+    given = (dict(declared.env) if declared else {}) | attempt.variables
+    return passed_on(attempt.coder, declared, house.environment, given)
 
 
 def _meet_keeper(site: Site, attempt: Attempt) -> None:

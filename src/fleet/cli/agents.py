@@ -273,13 +273,18 @@ def _made(one: Made) -> dict[str, object]:
         "prompt_taken": given.taken if given else None,
         "cause": one.problem.message if one.problem else given.cause if given else "",
         "made": one.problem is None,
-        "warnings": list(one.warnings),
+        "warnings": [*one.warnings, *one.login.warnings],
+        "login": one.login.note,
     }
 
 
 def _print_made(one: Made, *, undone: bool) -> None:
     for warning in one.warnings:
         warn(f"{clean(one.branch)}: {clean(warning, 500)}")
+    for warning in one.login.warnings:
+        warn(clean(warning, 500))
+    if one.login.note:
+        talk(f"{clean(one.login.note, 500)}\n  to change that: {clean(one.login.change, 1000)}")
     if one.problem is not None:
         complain("not begun  ", one.branch, one.problem)
         return

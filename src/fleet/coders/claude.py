@@ -80,7 +80,7 @@ class Claude:
         job = checked(job)
         model = option("--model", job.model)
         resume = option("--resume", job.session)
-        options = (f"--settings={json.dumps(_telling(tell))}", *_asking(job), *model, *resume)
+        options = (f"--settings={json.dumps(_telling(tell) | _key(job))}", *_asking(job), *model, *resume)
         return Command(("claude", *options, *(job.args or FLAGS)), env=TRUSTED)
 
     def pasted(self, prompt: str) -> str:
@@ -100,6 +100,11 @@ def _telling(tell: tuple[str, ...]) -> Fields:
     hook = {"type": "command", "command": shlex.join(tell), "timeout": HOOK_SECONDS}
     hooks = {event: [{"matcher": which, "hooks": [hook]}] for event, which in HOOKS.items()}
     return {"hooks": hooks, "skipDangerousModePermissionPrompt": True}
+
+
+def _key(job: Job) -> Fields:
+    """Where it finds its API key without asking a person whether the one in its environment is meant."""
+    return {"apiKeyHelper": f"printenv {job.key_from}"} if job.key_from else {}
 
 
 def _signals(one: Told) -> list[Signal]:

@@ -206,7 +206,7 @@ class AccountSettings(Part, frozen=True, kw_only=True):
 
 
 class CoderSettings(Part, frozen=True, kw_only=True):
-    """An agent CLI: any program, without code; or additions to one that is built in or installed, by the last four."""
+    """An agent CLI: any program, without code; or additions to one that is built in or installed, by the last five."""
 
     argv: Annotated[tuple[Word, ...] | None, _says("The program and its options. Required for one of your own.")] = None
     prompt: Annotated[
@@ -234,6 +234,9 @@ class CoderSettings(Part, frozen=True, kw_only=True):
     pass_env: Annotated[
         tuple[EnvName, ...], _says("Names of variables it gets from the supervisor's environment, such as an API key.")
     ] = ()
+    pass_login: Annotated[
+        bool, _says("Whether it is given its own login from that environment, unless it is logged in by itself.")
+    ] = True
 
 
 OF_OWN_CODERS = ("argv", "prompt", "permissions", "events", "tools", "model_flag", "resume_flag", "interactive")

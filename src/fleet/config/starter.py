@@ -21,7 +21,8 @@ HEAD = """\
 """
 CODERS = """\
 # Any program as a coder, without code. Those that are built in or installed (fleet coders list) take of these keys
-# context_limit, args, env and pass_env. Nothing secret is passed on to an agent unless pass_env names it.
+# context_limit, args, env, pass_env and pass_login. Nothing secret is passed on to an agent but what pass_env names,
+# and its own login (pass_login = false switches that off).
 #
 # [coders.my-agent]
 # argv = ["my-agent", "--go"]             # the program and its options

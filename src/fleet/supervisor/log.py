@@ -24,6 +24,7 @@ class Log:
         self._hear = hear
         self._now = now
         self._turn = threading.Lock()  # steps of several attempts speak at once, each from a thread of its own
+        self._said: set[tuple[str, str]] = set()
         self._day = ""
         self._journal: Journal | None = None
 
@@ -38,6 +39,14 @@ class Log:
                 self._note(task, record)
         with suppress(OSError, ValueError):  # whoever listened is gone; the file has it all
             self._hear(record)
+
+    def say_once(self, event: str, *, text: str, level: str = "info", change: str | None = None) -> None:
+        """Note something that is so until the supervisor ends, the first time that it is seen."""
+        with self._turn:
+            is_new = (event, text) not in self._said
+            self._said.add((event, text))
+        if is_new:
+            self.say(event, level=level, text=text, change=change)
 
     def _write(self, record: Record) -> None:
         day = datetime.fromtimestamp(self._now(), UTC).date().isoformat()

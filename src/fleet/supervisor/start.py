@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from fleet.supervisor.environment import agent_environment, marks, told
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import NUDGED, left, lesser, spent
+from fleet.supervisor.login import passed_on
 from fleet.supervisor.spending import day_left
 from fleet.supervisor.trees import demands_of
 
@@ -50,9 +51,10 @@ def start(
         prompt, Path(attempt.cwd), attempt.model, session, args, ask, house.runtime.ask_wait, budget, attempt.nonce
     )
     command = coder.command(job)
-    passed = (*(declared.pass_env if declared else ()), *(account.pass_env if account else ()))
+    chosen = (dict(declared.env) if declared else {}) | attempt.variables | _chosen(account)
+    passed = _passed_on(house, attempt, chosen, account)
     own = {name: value for name, value in command.env.items() if name not in passed or name not in house.environment}
-    given = own | (dict(declared.env) if declared else {}) | attempt.variables | _chosen(account)
+    given = own | chosen
     begun = keeper.Start(
         argv=limited(house, attempt, command.argv),
         env=first_of_all(house, agent_environment(house.environment, passed, given, told(house, attempt))),
@@ -68,6 +70,18 @@ def start(
     is_known = declared is None or not declared.argv  # what a user declared may take `--version` for work to do
     ran = program.identify(house.home, found, ask=is_known) if found else None
     return replace(resuming(attempt, earlier, session), program=ran), begun
+
+
+def _passed_on(
+    house: House, attempt: Attempt, chosen: Mapping[str, str], account: AccountSettings | None
+) -> tuple[str, ...]:
+    """The names of the variables that are passed on to the agent; what its user should know of them is said once."""
+    found = passed_on(attempt.coder, house.runtime.coders.get(attempt.coder), house.environment, chosen, account)
+    if found.note:
+        house.log.say_once("login", text=found.note, change=found.change)
+    for warning in found.warnings:
+        house.log.say_once("variable not set", level="warning", text=warning)
+    return found.names
 
 
 def limited(house: House, attempt: Attempt, argv: tuple[str, ...]) -> tuple[str, ...]:
