@@ -14,6 +14,7 @@ from typing import Any
 import click
 import msgspec
 
+from fleet import assist
 from fleet.cli import COMMANDS, program
 from fleet.config import json_schema, load
 from fleet.config.runtime_schema import RuntimeFile
@@ -21,7 +22,8 @@ from fleet.evidence.receipt import Receipt
 from fleet.generate import gateway_file, target
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = ("docs/reference", "examples/litellm", "examples/claude-agents")  # nothing else may stand in these
+MARKETPLACE = (".agents", ".claude-plugin", "plugins")  # what `fleet plugins install` writes
+OURS = ("docs/reference", "examples/litellm", "examples/claude-agents", *MARKETPLACE)  # nothing else may stand in these
 NOTICE = "<!-- Written by tools/reference.py. Change the program, then run: make docs -->"
 Schema = Mapping[str, Any]
 
@@ -36,7 +38,8 @@ def outputs() -> dict[str, bytes]:
         "docs/reference/receipt.schema.json": json.dumps(receipt_schema(), indent=2) + "\n",
         "docs/reference/runtime-toml.md": settings_page(runtime_schema()),
     }
-    return {path: text.encode() for path, text in texts.items()} | examples()
+    plugins = {file.path: file.content for file in assist.plugin_bundle()}
+    return {path: text.encode() for path, text in texts.items()} | examples() | plugins
 
 
 def examples() -> dict[str, bytes]:

@@ -18,6 +18,7 @@ from fleet.cli import WHERE
 
 SETUP, OPERATIONS, BOOTSTRAP = "subagent-fleet-setup", "subagent-fleet-operations", "subagent-fleet-bootstrap"
 PLUGIN = "subagent-fleet@subagent-fleet"
+ROOT = Path(__file__).resolve().parents[2]
 Run = subprocess.CompletedProcess[str]
 Agent = Callable[..., Run]
 
@@ -63,8 +64,8 @@ def agent(tmp_path: Path, project: Path) -> Agent:
         "CLAUDE_CODE_MAX_RETRIES": "0",
     }
 
-    def run(*argv: str, check: bool = True) -> Run:
-        ran = subprocess.run(argv, cwd=project, env=env, stdin=subprocess.DEVNULL,
+    def run(*argv: str, check: bool = True, cwd: Path = project) -> Run:
+        ran = subprocess.run(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL,
                              capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
         assert ran.returncode == 0 or not check, ran.stdout + ran.stderr
         return ran
@@ -253,6 +254,7 @@ def test_plugins_write_the_whole_bundle(project: Path) -> None:
         *(f"{plugin}/skills/{name}/SKILL.md" for name in (BOOTSTRAP, SETUP, OPERATIONS)),
     }
     assert f"claude plugin marketplace add {project}" in ran.stderr
+    assert tree(project) == {path: (ROOT / path).read_bytes() for path in tree(project)}, "run: make docs"
 
 
 def test_a_bundle_of_ones_own_is_not_overwritten(project: Path) -> None:
@@ -316,3 +318,27 @@ def test_codex_installs_the_plugin(project: Path, agent: Agent) -> None:
     assert [(plugin["pluginId"], plugin["enabled"]) for plugin in installed] == [(PLUGIN, True)]
     seen = codex_sees(agent)
     assert all(f"subagent-fleet:{name}" in seen for name in (BOOTSTRAP, SETUP, OPERATIONS))
+
+
+@pytest.mark.agents
+def test_the_repository_is_a_marketplace_and_its_bootstrap_skill_finds_the_program_there(
+    agent: Agent, tmp_path: Path
+) -> None:
+    skills = {f"subagent-fleet:{name}" for name in (BOOTSTRAP, SETUP, OPERATIONS)}
+    agent("claude", "plugin", "marketplace", "add", str(ROOT))
+    agent("claude", "plugin", "install", "subagent-fleet")
+    assert claude_sees(agent) == skills
+    agent("codex", "plugin", "marketplace", "add", ".", cwd=ROOT)
+    agent("codex", "plugin", "add", PLUGIN)
+    assert all(name in codex_sees(agent) for name in skills)
+
+    (found,) = json.loads(agent("claude", "plugin", "marketplace", "list", "--json").stdout)
+    assert agent("codex", "plugin", "marketplace", "list").stdout.split()[-1] == found["installLocation"]
+    assert 'name = "fleet-agents"' in (Path(found["installLocation"]) / "pyproject.toml").read_text()
+    target = str(tmp_path / "it")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", target]
+    subprocess.run([*pip, found["installLocation"]], check=True, timeout=120)
+    argv = [sys.executable, "-m", "fleet", "--version"]
+    env = {**os.environ, "PYTHONPATH": target}
+    said = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=True).stdout
+    assert target in said

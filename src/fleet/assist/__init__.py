@@ -2,7 +2,7 @@
 
 from fleet.assist.base import Skill, Target
 from fleet.assist.bundle import USUAL, bundled
-from fleet.assist.deliver import Place, install_plugins, install_skills, next_commands, places
+from fleet.assist.deliver import Place, install_plugins, install_skills, next_commands, places, plugin_bundle
 from fleet.assist.install import Installed, Result, State
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "install_skills",
     "next_commands",
     "places",
+    "plugin_bundle",
 ]

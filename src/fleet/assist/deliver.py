@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import __version__
-from fleet.assist.base import Skill, Target
+from fleet.assist.base import File, Skill, Target
 from fleet.assist.bundle import bundled
 from fleet.assist.install import Installed, State, install, look
 from fleet.assist.marketplace import TARGETS, commands, plugin_files
@@ -38,8 +38,12 @@ def install_skills(
 
 
 def install_plugins(root: Path, targets: Iterable[str], *, force: bool = False) -> tuple[Installed, ...]:
-    known = chosen_targets(targets, TARGETS)
-    return install(root, plugin_files(known, bundled(), __version__), force=force)
+    return install(root, plugin_bundle(targets), force=force)
+
+
+def plugin_bundle(targets: Iterable[str] = ()) -> tuple[File, ...]:
+    """The files of the marketplace."""
+    return plugin_files(chosen_targets(targets, TARGETS), bundled(), __version__)
 
 
 def next_commands(root: Path, targets: Iterable[str]) -> tuple[tuple[str, str], ...]:
