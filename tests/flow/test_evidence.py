@@ -247,7 +247,8 @@ def test_what_is_written_after_the_agent_ended_counts_for_nothing(
             "coder=writes", "limits.attempts=1", coders={"writes": {"argv": ["/bin/sh", "-c", f"echo {does} >app.txt"]}}
         )
         repo = _project(home)
-        (repo / "fleet.yaml").write_text(f"project: {{name: p}}\nchecks: ['cat {gate} && grep -q fixed app.txt']\n")
+        check = f"{{run: 'cat {gate} && grep -q fixed app.txt', before: false}}"
+        (repo / "fleet.yaml").write_text(f"project: {{name: p}}\nchecks: [{check}]\n")
         subprocess.run([*COMMIT, "a check that takes its time"], cwd=repo, check=True)
         task = home.add("work", "--place", "worktree", cwd=repo)
         supervisor = home.run()

@@ -26,7 +26,8 @@ def test_euros():
 READS_THE_EVIDENCE = """\
 cat >"$FLEET_ARTIFACT_DIR/prompt.${FLEET_ATTEMPT##*.}"
 date >>notes.txt
-grep -q "test_euros: assert '12.3 EUR' == '12.30 EUR'" "$FLEET_ARTIFACT_DIR/prompt.${FLEET_ATTEMPT##*.}" || exit 0
+told="What failed: test_pricer.py::test_euros: assert '12.3 EUR' == '12.30 EUR'"
+grep -q "$told" "$FLEET_ARTIFACT_DIR/prompt.${FLEET_ATTEMPT##*.}" || exit 0
 cat >pricer.py <<END
 %s
 END
@@ -129,8 +130,7 @@ def test_a_task_that_was_never_checked_has_no_output_of_checks(day: Day) -> None
 def test_a_check_that_says_no_test_ends_with_its_last_words(tmp_path: Path) -> None:
     with scratch(tmp_path) as home:
         home.settle("backoff=0s", "limits.attempts=1", coders={"w": {"argv": ["/bin/sh", "-c", "date >a"]}})
-        task = home.add("x", "--cwd", home.place("r", git=True), "--coder", "w", "--check", "no-such-program --all")
+        task = home.add("x", "--cwd", home.place("r", git=True), "--coder", "w", "--check", "echo no disk >&2; exit 9")
         home.drain()
         cause = home.task(task)["cause"]
-    assert cause.startswith('check "no-such-program --all" failed: exit 127: ')
-    assert "not found" in cause.partition(";")[0]
+    assert cause.startswith('check "echo no disk >&2; exit 9" failed: exit 9: no disk; ')

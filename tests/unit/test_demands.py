@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet.app.kinds import KINDS
+from fleet.app.kinds import KINDS, check_setup
 from fleet.app.kinds import checks as suggested
 from fleet.app.start import render
 from fleet.config.demands import resolve
@@ -20,6 +20,7 @@ from fleet.supervisor.demands import trusted
 from fleet.tracker import spec as specs
 
 WHERE = Path("fleet.yaml")
+SITE = ".venv/lib/python3.12/site-packages"
 YAML = """
 checks:
   - make test
@@ -27,6 +28,7 @@ checks:
     name: lint
     timeout: 5m
     needs: [.venv]
+    before: false
 scope:
   allow: [src/**, "*.md"]
   deny: [src/keys/]
@@ -44,7 +46,7 @@ def test_a_fleet_yaml_says_what_is_asked_of_a_result() -> None:
     assert read_demands(YAML, WHERE, "fleet.yaml at 1a2b3c4") == ProjectDemands(
         checks=(
             CheckSpec("make test", source="fleet.yaml at 1a2b3c4"),
-            CheckSpec("ruff check .", "lint", 300.0, "fleet.yaml at 1a2b3c4", (".venv",)),
+            CheckSpec("ruff check .", "lint", 300.0, "fleet.yaml at 1a2b3c4", (".venv",), before=False),
         ),
         scope=Scope(("src/**", "*.md"), ("src/keys/",), 40, 3, ("uv.lock",), OnBreach.END),
         unverified=Unverified.ASK,
@@ -89,6 +91,12 @@ def test_a_task_adds_a_check_and_cannot_take_one_away() -> None:
     assert (plain.kind, plain.checks, plain.unverified) == (TaskKind.WORK, (), Unverified.ASK)
 
 
+def test_what_a_task_needs_is_lent_to_all_of_its_checks() -> None:
+    project = ProjectDemands((CheckSpec("make", needs=("lib",)), CheckSpec("lint", needs=(".venv",))))
+    asked = resolve(Spec("/p", check="test -e x", needs=(".venv",)), project, Unverified.CLOSE)
+    assert [one.needs for one in asked.checks] == [("lib", ".venv"), (".venv",), (".venv",)]
+
+
 def test_a_spec_keeps_its_scope_through_its_file(tmp_path: Path) -> None:
     scope = Scope(("src/**",), ("src/keys/",), 4, 0, ("uv.lock",))
     spec = Spec(
@@ -99,6 +107,7 @@ def test_a_spec_keeps_its_scope_through_its_file(tmp_path: Path) -> None:
         files=4,
         deletions=0,
         protected=scope.protected,
+        needs=(".venv", "app/node_modules"),
     )
     specs.write(tmp_path, "t-1", spec)
     assert specs.read(tmp_path, "t-1") == spec
@@ -111,6 +120,10 @@ def test_a_spec_keeps_its_scope_through_its_file(tmp_path: Path) -> None:
         ({"kind": "play"}, "kind must be one of work, research"),
         ({"allow": "src"}, "allow must be a list of patterns"),
         ({"deny": ["../x"]}, "deny: '../x' must not have a step . or .."),
+        ({"needs": ".venv"}, "needs must be a list of paths"),
+        ({"needs": ["../venv"]}, "needs: '../venv' must be a plain path inside the project"),
+        ({"needs": ["/venv"]}, "needs: '/venv' must be a plain path inside the project"),
+        ({"needs": [".git/hooks"]}, "needs: '.git/hooks' must not be in .git"),
         ({"files": True}, "files must be a whole number"),
         ({"deletions": -1}, "deletions must be a whole number"),
     ],
@@ -132,6 +145,32 @@ def test_a_new_fleet_yaml_suggests_checks_that_are_right_once_the_marks_are_take
         assert [one.run for one in read_demands(taken, WHERE, "x").checks] == [one["run"] for one in checks] != []
     (tmp_path / "package.json").write_text("{}")
     assert suggested("node", tmp_path) == []
+
+
+PYTEST = "bin/python -m pytest -q"
+
+
+@pytest.mark.parametrize(
+    ("there", "run", "needs", "is_made_first"),
+    [
+        ((f"{SITE}/six.py",), f".venv/{PYTEST}", [".venv"], False),
+        ((), f".venv-check/{PYTEST}", [".venv-check"], True),
+        ((f"{SITE}/e.pth",), f".venv-check/{PYTEST}", [".venv-check"], True),
+        ((f"{SITE}/e.pth", "src/shop.py"), f"PYTHONPATH=src .venv-check/{PYTEST}", [".venv-check"], True),
+    ],
+    ids=["an environment", "none", "one that leads into the project", "the same, of a src layout"],
+)
+def test_an_environment_is_proposed_where_it_tests_the_checkout(
+    tmp_path: Path, there: tuple[str, ...], run: str, needs: list[str], is_made_first: bool
+) -> None:
+    for name in there:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{tmp_path}/src\n")
+    checks, setup = suggested("python", tmp_path), check_setup("python", tmp_path)
+    assert checks == [{"run": run, "needs": needs}]
+    assert setup.startswith("python3 -m venv .venv-check") is is_made_first
+    text = render("p", None, None, checks, setup)
+    assert (f"\n#   {setup}\n#checks:\n" in text) is is_made_first
 
 
 def attempt(number: int, base: str | None, *, forgiven: bool = False) -> Attempt:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleet.evidence.failures import MAX_MESSAGE_CHARS, first_failure, last_lines, last_words
+from fleet.evidence.receipt import Check
+from fleet.evidence.report import check_name
 
 PYTEST = """\
 FF.                                                                      [100%]
@@ -139,3 +141,18 @@ def test_a_talkative_stream_leaves_room_for_the_other() -> None:
     lines = last_lines([out, "e0\ne1\n"], 40).splitlines()
     assert (len(lines), lines[0], lines[-2:]) == (40, "o62", ["e0", "e1"])
     assert last_lines(["", "no end"], 40) == "no end"
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "said"),
+    [
+        ("make test", "", "make test"),
+        ("make test", "unit", "unit"),
+        ("/home/me/shop/.venv/bin/python -m pytest -q", "", "python -m pytest -q"),
+        ("/bin/x -q", "", "/bin/x -q"),
+        (f"make {'x' * 40}", "", f"make {'x' * 26}…"),
+        ("a\n  && b", "", "a && b"),
+    ],
+)
+def test_a_check_is_called_by_what_leaves_room_for_what_failed(command: str, name: str, said: str) -> None:
+    assert check_name(Check(command, False, "exit 1", 1, 1.0, "", name=name)) == f'check "{said}"'

@@ -62,7 +62,14 @@ def test_everything_that_a_task_can_be_told_can_be_told_in_a_plan() -> None:
     assert wanted <= set(NAMES)
     said = {"cwd": "x", "coder": "x", "model": "x", "check": "x", "timeout": "3s", "attempts": "3", "output": "3MB"}
     said |= {"account": "x", "silence": "20m", "tokens": "2M", "cost": "5", "place": "clone", "kind": "research"}
-    said |= {"allow": "`src/**`, *.md", "deny": "`a, b`", "protected": "uv.lock", "files": "3", "deletions": "0"}
+    said |= {
+        "allow": "`src/**`, *.md",
+        "deny": "`a, b`",
+        "protected": "uv.lock",
+        "needs": "`.venv`, lib",
+        "files": "3",
+        "deletions": "0",
+    }
     assert set(said) == wanted, "text must become the value that task.json has: tracker.plan"
     (task,) = tasks(f"- [ ] All ({'; '.join(f'{name}: {value}' for name, value in said.items())})")
     assert None not in [getattr(task.spec, name) for name in wanted]

@@ -46,6 +46,14 @@ BASE = Attempt("t1.1", "t1", 1, "c", None, "/", "me", 0.0)
             Verdict.RETRY,
             "the agent exited with 0 and changed nothing",
         ),
+        (Facts(Process("held", error="no pytest")), Ending.HELD, Verdict.HELD, "no pytest"),
+        (Facts(EXITED, WORK, held="no pytest"), Ending.HELD, Verdict.HELD, "no pytest"),
+        (
+            Facts(Process("exited", code=1), WORK, held="no pytest"),
+            Ending.CRASHED,
+            Verdict.RETRY,
+            "the agent exited with 1",
+        ),
         (Facts(EXITED, WORK, (RED,)), Ending.FINISHED, Verdict.RETRY, 'check "make" failed: exit 2'),
         (
             Facts(EXITED, WORK, (PASSED,), error="no credit"),
@@ -214,6 +222,10 @@ ASK = Demands(unverified=Unverified.ASK)
 AS_WERE = replace(RED, where="the same, with the checks' own files as they were", name="unit")
 
 
+LEADING = replace(PASSED, leads=".venv leads to src")
+LEADS = 'check "make" did not test what it left alone: .venv leads to src'
+
+
 @pytest.mark.parametrize(
     ("facts", "proof", "verdict", "reason"),
     [
@@ -221,6 +233,8 @@ AS_WERE = replace(RED, where="the same, with the checks' own files as they were"
         (Facts(EXITED, TREE), Proof.UNVERIFIED, Verdict.ACCEPTED, UNCHECKED),
         (Facts(EXITED, TREE, demands=ASK), Proof.UNVERIFIED, Verdict.ASKED, UNCHECKED),
         (Facts(EXITED, TREE, (PASSED,), demands=ASK), Proof.VERIFIED, Verdict.ACCEPTED, "1 check passed"),
+        (Facts(EXITED, TREE, (PASSED, LEADING)), Proof.UNVERIFIED, Verdict.ACCEPTED, LEADS),
+        (Facts(EXITED, TREE, held="no pytest"), Proof.UNVERIFIED, Verdict.HELD, "no pytest"),
         (Facts(EXITED, TREE, (PASSED, RED)), Proof.REFUSED, Verdict.RETRY, 'check "make" failed: exit 2'),
         (
             Facts(EXITED, TREE, (PASSED, AS_WERE)),

@@ -35,13 +35,17 @@ class CheckOutput:
 
 
 def last_checks(desk: Desk, name: str) -> list[CheckOutput]:
-    """The checks of the last attempt that had any, in the order in which they ran."""
+    """The checks of the last attempt that had any, in the order in which they ran: of one that was held, those that ran
+    before its agent.
+    """
     task = desk.tracker.get(task_id(name))
     for attempt in reversed(desk.ledger.of(task.id)):
         directory = attempt_directory(desk.home, attempt)
         receipt = load_receipt(directory / "receipt.json")
         if receipt is not None and receipt.checks:
             return _outputs(attempt, directory, receipt.checks)
+        if receipt is not None and receipt.before:
+            return [CheckOutput(attempt.id, check, ()) for check in receipt.before]
     raise NotFound(f"no check of {task.id} has been run yet", hint=f"fleet show {task.id}")
 
 

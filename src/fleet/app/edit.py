@@ -10,11 +10,11 @@ from typing import Any
 from fleet import tracker
 from fleet.app.add import must_be_known
 from fleet.app.home import wake
-from fleet.app.tasks import Desk
+from fleet.app.tasks import Desk, retry
 from fleet.core import BadConfig, FleetError
 from fleet.core.frozen import dataclass
-from fleet.core.task import NewWords, Spec, Task, task_id
-from fleet.core.work import Attempt
+from fleet.core.task import NewWords, Spec, Status, Task, task_id
+from fleet.core.work import Attempt, Verdict
 from fleet.host import files
 
 FREE = ("priority", "after", "not")  # what no agent is given
@@ -62,6 +62,8 @@ def edit(desk: Desk, name: str, change: Change, *, force: bool = False) -> Edite
         _write(desk, task.id, spec)
     if change.words != NewWords():
         desk.tracker.reword(task.id, change.words)
+    if spec is not None and _is_held(desk, task):
+        retry(desk, task.id)
     wake(desk.home)
     return Edited(desk.tracker.get(task.id), _running(desk, task.id) if taken else None)
 
@@ -83,6 +85,12 @@ def depend(desk: Desk, name: str, on: Sequence[str], not_on: Sequence[str] = ())
 def _running(desk: Desk, task: str) -> Attempt | None:
     last = desk.ledger.last_of([task]).get(task)
     return last if last is not None and last.verdict is None else None
+
+
+def _is_held(desk: Desk, task: Task) -> bool:
+    """Whether a task waits only until how it is to be worked on is changed."""
+    last = desk.ledger.last_of([task.id]).get(task.id)
+    return task.status is Status.BLOCKED and last is not None and last.verdict is Verdict.HELD and not last.forgiven
 
 
 def _changed_spec(desk: Desk, task: str, facts: Mapping[str, Any]) -> Spec:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from fleet.evidence.lent import leads_into
 from fleet.host import files, machine
 
 # The first whose file is there; a package.json beside the others is for assets.
@@ -34,6 +35,7 @@ LOCKS = {
     "package-lock.json": "npm ci",
     "npm-shrinkwrap.json": "npm ci",
 }
+VENV_DIRECTORY, CHECK_VENV = ".venv", ".venv-check"
 VENV = "python3 -m venv .venv && echo '*' > .venv/.gitignore"
 PIP = f"{VENV} && .venv/bin/pip install"
 LARGEST = 4 * 1024 * 1024
@@ -60,14 +62,31 @@ def checks(kind: str, project: Path) -> list[dict[str, object]]:
         case "rails":
             return [{"run": "bundle exec rails test"}]
         case "python":
-            return [{"run": ".venv/bin/python -m pytest -q", "needs": [".venv"]}]
+            environment = VENV_DIRECTORY if not check_setup(kind, project) else CHECK_VENV
+            path = "PYTHONPATH=src " if (project / "src").is_dir() else ""
+            return [{"run": f"{path}{environment}/bin/python -m pytest -q", "needs": [environment]}]
         case "go":
             return [{"run": "go test ./..."}]
         case "rust":
             return [{"run": "cargo test --offline"}]
         case "node" if "test" in _scripts(project / "package.json"):
+            if leads_into(project, ["node_modules"]):
+                return [{"run": "npm ci --offline && npm test"}]
             return [{"run": "npm test", "needs": ["node_modules"]}]
     return []
+
+
+def check_setup(kind: str, project: Path) -> str:
+    """What to run once for an environment that checks can be lent; empty when there is one that tests nothing else."""
+    there = (project / VENV_DIRECTORY).is_dir()
+    if kind != "python" or (there and not leads_into(project, [VENV_DIRECTORY])):
+        return ""
+    wanted = "-r requirements.txt" if (project / "requirements.txt").is_file() else ""
+    wanted = wanted or ("." if (project / "pyproject.toml").is_file() else "")
+    packages = " ".join(filter(None, (wanted, "pytest")))
+    return (
+        f"python3 -m venv {CHECK_VENV} && echo '*' > {CHECK_VENV}/.gitignore && {CHECK_VENV}/bin/pip install {packages}"
+    )
 
 
 def _commands(kind: str, project: Path) -> Iterator[str]:

@@ -138,7 +138,9 @@ def _starter(output: Path, force: bool, kind: str | None, old: Legacy | None) ->
     found = nodes.find(nodes.usual_places())
     chosen = nodes.pair(found)
     name = (old and old.name) or output.resolve().parent.name
-    text = render(name, chosen, workspace, kinds.checks(kind, output.absolute().parent) if kind else ())
+    project = output.absolute().parent
+    checks, setup = (kinds.checks(kind, project), kinds.check_setup(kind, project)) if kind else ([], "")
+    text = render(name, chosen, workspace, checks, setup)
     read(text, output)  # a starter that does not validate is our bug, and must not be written
     own = files.own_dir(output.parent)
     files.write(own / SCHEMA, (json.dumps(json_schema(), indent=2) + "\n").encode())
@@ -174,6 +176,7 @@ def render(
     chosen: nodes.Pair | None,
     workspace: Mapping[str, object] | None = None,
     checks: Sequence[Mapping[str, object]] = (),
+    check_setup: str = "",
 ) -> str:
     """The text of the starter; with a clear placeholder when no model was found."""
     head = f"# yaml-language-server: $schema={files.OWN}/{SCHEMA}\n"
@@ -190,10 +193,10 @@ def render(
     document = _document(project, chosen)
     if workspace:
         document["workspace"] = dict(workspace)
-    return head + dump_for_people(document) + _suggested(checks)
+    return head + dump_for_people(document) + _suggested(checks, check_setup)
 
 
-def _suggested(checks: Sequence[Mapping[str, object]]) -> str:
+def _suggested(checks: Sequence[Mapping[str, object]], setup: str) -> str:
     """Checks as comments: whether a project passes them is not known, and until it does they would refuse all work."""
     if not checks:
         return ""
@@ -201,6 +204,8 @@ def _suggested(checks: Sequence[Mapping[str, object]]) -> str:
     head = (
         "\n# What decides about every result, in a clean checkout of it. Take the # away if this is how it is tested:\n"
     )
+    if setup:  # an environment in which the project itself is installed would test that, and not the checkout
+        head += f"# First make an environment for it, in which the project is not installed editable:\n#   {setup}\n"
     return head + "".join(f"#{line}\n" for line in said)
 
 

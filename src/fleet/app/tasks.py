@@ -21,7 +21,7 @@ from fleet.core.life import Life, LifeState
 from fleet.core.proof import Demands, Proof
 from fleet.core.state import Told, hindered, stuck_state, tell
 from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
-from fleet.core.work import Attempt, Hindrance, State
+from fleet.core.work import Attempt, Hindrance, State, Verdict
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
 from fleet.supervisor.choice import LOCK, attempt_directory, choose, where
@@ -112,7 +112,7 @@ class Shown:
     history: tuple[Attempt, ...]
     comments: tuple[Comment, ...]
     demands: Demands | None = None
-    checks: tuple[Check, ...] = ()  # that the last attempt's result was judged by
+    checks: tuple[Check, ...] = ()  # that the last attempt's result was judged by, or that held it
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,9 @@ def show(desk: Desk, name: str) -> Shown:
     limits = tuple(allowed(desk.runtime, spec, row.coder, history, is_open=row.state is State.OPEN))
     demands = asked(desk.runtime, spec, history, is_open=row.state is State.OPEN)
     receipt = load_receipt(attempt_directory(desk.home, history[-1]) / "receipt.json") if history else None
-    checks = tuple(receipt.checks) if receipt is not None else ()
+    checks = (
+        tuple(receipt.checks or (receipt.before if receipt.attempt.verdict is Verdict.HELD else ())) if receipt else ()
+    )
     return Shown(row, task.description, task.notes, spec, problem, limits, history, comments, demands, checks)
 
 
@@ -240,7 +242,7 @@ def _row(
         title=task.title,
         state=told.state,
         cause="; ".join(part for part in (*_alive(last, life, now), told.cause, waiting) if part),
-        attempts=seen.number,
+        attempts=seen.number - (seen.verdict is Verdict.HELD and seen.started is None),
         coder=runs.coder,
         model=runs.model,
         cwd=runs.cwd,

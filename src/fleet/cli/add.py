@@ -43,3 +43,9 @@ def add(
         click.echo(f"Added {made.id}: {clean(made.title, 500)}")
         if not is_awake:
             talk("  no supervisor runs; start one: fleet run")
+    if spec.check is not None:
+        from fleet.app.check_look import doubt_about
+
+        doubt = doubt_about(spec.check, Path(spec.cwd), needs=spec.needs or (), task=made.id)
+        if doubt:
+            talk(f"  the check may not start: {doubt}")

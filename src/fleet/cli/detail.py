@@ -48,7 +48,8 @@ def _print(shown: Shown) -> None:
         ("account", (shown.spec.account if shown.spec else None) or ""),
         ("priority", str(row.priority)), ("place", _place(shown)), ("branch", row.branch or ""),
         ("waits for", ", ".join(row.waits_for)),
-        *_demands(shown), *_limits(shown), ("notes", shown.notes),
+        *_demands(shown), ("was red", shown.history[-1].red_before if shown.history else ""), *_limits(shown),
+        ("notes", shown.notes),
     ]  # fmt: skip
     for name, value in facts:
         if value:

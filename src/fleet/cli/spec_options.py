@@ -21,6 +21,12 @@ OPTIONS = (
     ),
     click.option("--check", metavar="CMD", help="A shell command that must exit 0 before the task counts as done."),
     click.option(
+        "--needs",
+        metavar="PATH",
+        multiple=True,
+        help="A path that git ignores, such as .venv, lent to the checks. May be given again.",
+    ),
+    click.option(
         "--kind", type=click.Choice(["work", "research"]), help="What it is to leave: a change, or an answer."
     ),
     click.option("--allow", metavar="GLOB", multiple=True, help="Only such paths may be touched. May be given again."),
@@ -62,6 +68,7 @@ def read_spec(given: Mapping[str, Any]) -> dict[str, Any]:
         "allow": _globs("--allow", given["allow"]),
         "deny": _globs("--deny", given["deny"]),
         "protected": _globs("--allow-protected", given["protected"]),
+        "needs": _needs(given["needs"]),
         "timeout": _seconds(given["timeout"]),
         "output": _size(given["output"]),
         "silence": _limit("silence", given["silence"]),
@@ -113,6 +120,17 @@ def _globs(option: str, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
         if wrong is not None:
             raise BadConfig(f"{option}: {clean(pattern, 80)!r} {wrong}")
     return patterns or None
+
+
+def _needs(paths: tuple[str, ...]) -> tuple[str, ...] | None:
+    from fleet.core.task import problem_of_need
+
+    plain = tuple(path.removeprefix("./").rstrip("/") for path in paths)
+    for path in plain:
+        wrong = problem_of_need(path)
+        if wrong is not None:
+            raise BadConfig(f"--needs: {clean(path, 80)!r} {wrong}", hint="fleet add --needs .venv …")
+    return plain or None
 
 
 def _whole(number: float | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from fleet.config.limits import FLEET_YAML, candidates, project_file
@@ -20,12 +21,14 @@ SHOWN = 7  # signs of a commit
 
 def resolve(spec: Spec, project: ProjectDemands, unverified: Unverified) -> Demands:
     """A project's checks and what it denies stay, whatever a task says: a task adds to them. Of everything else the
-    task's own word goes first. The project's checks are run first.
+    task's own word goes first. The project's checks are run first, and each is lent what the task needs, too.
     """
     own = () if spec.check is None else (CheckSpec(spec.check, source=TASK),)
+    asked = (*project.checks, *own)
+    checks = (replace(one, needs=tuple(dict.fromkeys((*one.needs, *(spec.needs or ()))))) for one in asked)
     return Demands(
         kind=spec.kind or TaskKind.WORK,
-        checks=(*project.checks, *own),
+        checks=tuple(checks),
         scope=combine(project.scope, spec.scope),
         unverified=project.unverified or unverified,
     )

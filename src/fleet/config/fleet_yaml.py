@@ -99,7 +99,7 @@ def read_demands(text: str, path: FilePath, source: str) -> ProjectDemands:
 def _check(part: str | CheckPart, source: str) -> CheckSpec:
     if isinstance(part, str):
         return CheckSpec(part, source=source)
-    return CheckSpec(part.run, part.name, seconds(part.timeout), source, part.needs)
+    return CheckSpec(part.run, part.name, seconds(part.timeout), source, part.needs, part.before)
 
 
 def _scope(part: ScopePart) -> Scope:

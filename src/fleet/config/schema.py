@@ -342,6 +342,9 @@ class CheckPart(Part, frozen=True, kw_only=True):
         tuple[Inside, ...],
         _says("Paths that git ignores, such as .venv, lent to it from the project's own working tree."),
     ] = ()
+    before: Annotated[
+        bool, _says("Whether it is run once on what a task begins with, before its first agent: false switches it off.")
+    ] = True
 
 
 Checks = Annotated[

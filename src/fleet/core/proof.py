@@ -52,6 +52,7 @@ class CheckSpec:
     timeout: float = 600.0
     source: str = "task"  # or: fleet.yaml at COMMIT; fleet.yaml, as it stands outside the place
     needs: tuple[str, ...] = ()  # paths, ignored by git, that it is lent from the project's own working tree
+    before: bool = True  # whether it is run once on what a task begins with
 
 
 @dataclass(frozen=True, slots=True)

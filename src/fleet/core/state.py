@@ -91,6 +91,8 @@ def _blocked(task: Task, last: Attempt | None) -> Told:
         decides = f"a person decides: fleet show {task.id}, then fleet retry or fleet accept"
         if last.verdict is Verdict.REFUSED:
             return Told(State.REFUSED, _join(last.cause, hindered(last), decides))
+        if last.verdict is Verdict.HELD:
+            return Told(State.BLOCKED, last.cause)
         if last.verdict is Verdict.FAILED:
             return Told(State.FAILED, _join(last.cause, hindered(last)))
         if last.verdict is Verdict.ASKED:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import BadConfig
 from fleet.core.frozen import dataclass
-from fleet.core.text import clean
+from fleet.core.text import clean, has_controls
 
 if TYPE_CHECKING:
     from fleet.core.proof import Scope
@@ -109,6 +109,7 @@ class Spec:
     files: int | None = None
     deletions: int | None = None
     protected: tuple[str, ...] | None = None
+    needs: tuple[str, ...] | None = None  # paths, ignored by git, that its checks are lent
 
     @property
     def scope(self) -> Scope:
@@ -119,6 +120,17 @@ class Spec:
 
 
 CANCELLED = "cancelled"
+MAX_NEED_CHARS = 500
+
+
+def problem_of_need(path: str) -> str | None:
+    """What is wrong with a path that a check is to be lent; None for a plain path inside the project."""
+    steps = path.split("/")
+    if not path.strip() or has_controls(path) or len(path) > MAX_NEED_CHARS:
+        return "must be the path of a file or directory in the project, such as .venv"
+    if path.startswith(("/", "~")) or not {"", ".", ".."}.isdisjoint(steps):
+        return "must be a plain path inside the project, such as .venv"
+    return "must not be in .git, which belongs to git" if ".git" in map(str.lower, steps) else None
 
 
 def is_cancelled(task: Task) -> bool:

@@ -57,11 +57,12 @@ class Ending(StrEnum):
     TURNED_AWAY = "turned away"
     TOLD = "told more"
     NUDGED = "nudged"
+    HELD = "held"
 
 
 BLAMELESS = (
     Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.QUESTION, Ending.CANCELLED, Ending.RATE_LIMITED,
-    Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET, Ending.NUDGED,
+    Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET, Ending.NUDGED, Ending.HELD,
 )  # fmt: skip
 
 
@@ -80,6 +81,7 @@ class Verdict(StrEnum):
     FAILED = "failed"
     ASKED = "asked"
     CANCELLED = "cancelled"
+    HELD = "held"  # until a person has done something about it: it is not the agent's fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +296,7 @@ class Attempt:
     base_taken: float | None = None  # when that one was taken: what was touched later is not as git noted it
     left_at: str | None = None  # the commit and the tree that it left
     left_tree: str | None = None
+    red_before: str = ""  # which checks failed on what it began with, before its agent ran
     inherits: str = ""  # what an earlier attempt was refused for, and which it found: why it proves nothing
     proof: Proof | None = None  # what the evidence says of its work
     reason: str = ""  # for that, in one sentence

@@ -117,6 +117,7 @@ class Check:
     network: bool | None = None  # whether it could reach one; None is unknown
     argv: list[str] = field(default_factory=list)  # as it was run
     failure: str = ""  # what failed in it, by what it printed: the first failing test and its message
+    leads: str = ""  # why what it was lent brought the user's own files in, which are not what was checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ class Receipt:
     process: Process
     result: Result
     checks: list[Check] = field(default_factory=list)
+    before: list[Check] = field(default_factory=list)  # what its checks said of what it began with, before its agent
     program: Program = field(default_factory=Program)
     heard: Heard = field(default_factory=Heard)
     claims: list[Claim] = field(default_factory=list)

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 from fleet.evidence.receipt import Check
 
-MAX_NAME_CHARS = 60
+MAX_NAME_CHARS = 32  # what failed comes after it, in a line of 80
 
 
 def check_name(check: Check) -> str:
-    """What a check is called in a sentence: its name, or its command."""
+    """What a check is called in a sentence: its name, or its command; of a long one without where its program is."""
     words = " ".join((check.name or check.command).split())
+    if len(words) > MAX_NAME_CHARS and words.startswith("/"):
+        program, _, rest = words.partition(" ")
+        words = f"{program.rpartition('/')[2]} {rest}".strip()
     return f'check "{words if len(words) <= MAX_NAME_CHARS else words[: MAX_NAME_CHARS - 1] + "…"}"'
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from fleet import keeper
 from fleet.core import FleetError, NotFound
-from fleet.core.work import Attempt, Verdict
+from fleet.core.work import Attempt, Ending, Verdict
 from fleet.engine.base import Work
 from fleet.evidence.receipt import Process, Receipt, load_receipt, save
 from fleet.supervisor.aside import Aside, aside, at_leisure, looking
+from fleet.supervisor.base_run import BaseRuns
 from fleet.supervisor.environment import marks
 from fleet.supervisor.follow import follow
 from fleet.supervisor.handover import hand_over
@@ -44,6 +45,7 @@ class Attempts:
         self._scope = ScopeWatch(house, lambda name: self.current.get(name))
         self._watch = Watch(house, self._scope.last_change)
         self._starts: dict[str, keeper.Start] = {}  # what prepare put together; made again after a restart
+        self._base_runs = BaseRuns(house)
         self.current: dict[str, Attempt] = {}
         self.settling: set[str] = set()  # in a short step, which a graceful stop waits for
 
@@ -59,9 +61,9 @@ class Attempts:
             self.settling.add(name)
 
     async def run(self, name: str) -> None:
-        attempt = await self._load(name)
-        if attempt.ending is not None and attempt.started is None:
+        if await self._is_over_before_its_start(name):
             return
+        attempt = self.current[name]
         self._meet(attempt)
         hold = await aside(self._hold, attempt)
         self.settling.discard(name)
@@ -81,9 +83,12 @@ class Attempts:
             note_unfenced(self._house, attempt, hold.exit.unfenced)
 
     async def verify(self, name: str) -> None:
+        await self._change(name, self._base_runs.seen)  # what was still running when its agent began
         attempt = await self._load(name)
         await self._change(name, self._look, looking if attempt.base_tree else aside)
         attempt = await self._load(name)
+        if attempt.ending is Ending.HELD:
+            return
         checked = await check(self._house, attempt, self._keep)
         if checked:
             await aside(add_checks, self._house, attempt, checked)
@@ -104,7 +109,12 @@ class Attempts:
         self._neighbours.pop(name, None)
         self._waiting.pop(name, None)
         self._starts.pop(name, None)
+        self._base_runs.forget(name)
         self._over(name)
+
+    def leave(self) -> None:
+        """End what nobody would wait for once this supervisor is gone."""
+        self._base_runs.end()
 
     def waits(self, name: str, problem: str) -> None:
         if self._waiting.get(name) != problem:
@@ -129,6 +139,19 @@ class Attempts:
         if begun is not None:
             self._starts[attempt.id] = begun
         return prepared
+
+    async def _is_over_before_its_start(self, name: str) -> bool:
+        """Run the checks on what an attempt begins with; whether it ends here, because nothing can come of it."""
+        attempt = await self._load(name)
+        if attempt.ending is None and attempt.started is None:
+            self.settling.discard(name)  # nobody waits for that who wants to stop: it is begun anew
+            is_wanted = await self._base_runs.wait(attempt)
+            self.settling.add(name)
+            await self._change(name, self._base_runs.seen if is_wanted else _unwanted)
+            attempt = self.current[name]
+            if attempt.red_before:
+                self._starts.pop(name, None)  # put together anew: its agent is told
+        return attempt.ending is not None and attempt.started is None
 
     def _hold(self, attempt: Attempt) -> keeper.Hold:
         """Find the keeper that an earlier supervisor started, or start the agent under a new one."""
@@ -164,7 +187,7 @@ class Attempts:
             result = look_at(self._house, attempt, sorted(self._neighbours.get(attempt.id, ())))
             note_moved(self._house, attempt, result.moved or ())
             bring_back(self._house, attempt)
-        return write_receipt(self._house, attempt, result)
+        return write_receipt(self._house, attempt, result, self._base_runs.checks(attempt.id))
 
     def _give_in(self, attempt: Attempt, said: str) -> Attempt:
         self._house.log.say("step failed", task=attempt.task, level="error", attempt=attempt.id, text=said)
@@ -228,6 +251,10 @@ class Attempts:
 
     def _know(self, attempt: Attempt) -> None:
         self.current[attempt.id] = attempt
+
+
+def _unwanted(attempt: Attempt) -> Attempt:
+    return replace(attempt, ending=Ending.CANCELLED, cause="closed before it began")
 
 
 def _end_all(directory: Path, marked: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def _unseen(attempt: Attempt) -> str | None:
     return "outside a git repository nobody can tell whether its checks were left alone" if is_asked else None
 
 
-def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
+def write_receipt(house: House, attempt: Attempt, result: Result, before: Sequence[Check] = ()) -> Attempt:
     directory = house.attempt_directory(attempt)
     keeper.forget(directory)
     seen = keeper.Hold(directory).exit
@@ -69,7 +70,7 @@ def write_receipt(house: House, attempt: Attempt, result: Result) -> Attempt:
         left_tree=result.tree,
         life=None,
     )
-    receipt = Receipt(ended, process_of(attempt, directory), result)
+    receipt = Receipt(ended, process_of(attempt, directory), result, before=list(before))
     save(directory / "receipt.json", replace(receipt, program=program_of(house, attempt), heard=heard(house, attempt)))
     return ended
 

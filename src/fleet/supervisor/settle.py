@@ -49,6 +49,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
             attempts=(attempt.limits or house.runtime.limits).attempts,
             backoff=house.runtime.backoff,
             demands=demands_of(attempt),
+            held=attempt.cause if attempt.ending is Ending.HELD and attempt.started is not None else "",
             calls=_calls(house, attempt, receipt, earlier) if attempt.finished else None,
         )
     )

@@ -167,6 +167,7 @@ def _prompt(
         attempt=attempt.id,
         previous=previous,
         checks=[check.run for check in demands_of(attempt).checks],
+        red_before=attempt.red_before,
         goes_on=bool(earlier) and earlier[-1].ending is Ending.CONTEXT,
         answers=answers,
         can_ask=can_ask,

@@ -94,6 +94,7 @@ class Supervisor:
             self._woken.clear()
             looked = None if self._passed else await self._pass(engine)
             if self._is_done(looked):
+                self._attempts.leave()
                 return
             await _first_of(self._woken.wait(), looked.soonest if looked else LOOK_SECONDS)
         await self._let_go()
@@ -308,6 +309,7 @@ class Supervisor:
 
     async def _let_go(self) -> None:
         """Let short steps come to their end; agents live on, and the next supervisor adopts them."""
+        self._attempts.leave()
         clock = asyncio.get_running_loop().time
         deadline = clock() + LET_GO
         while self._attempts.settling and (left := deadline - clock()) > 0:

@@ -54,6 +54,7 @@ class Facts:
     demands: Demands = NOTHING_ASKED
     calls: int | None = None  # of tools, by all attempts at this result; None: a coder does not report them
     unrun: str = ""  # why no check was run, where that is not held against the work
+    held: str = ""  # why its check could not start before the agent began, so that nothing can be said of its work
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,9 @@ def judge(facts: Facts) -> Judged:
     if facts.question is not None and not facts.answered and ending in UNFINISHED:
         return Judged(ending, Verdict.ASKED, facts.question)  # whatever else went wrong, it waits for a person
     match ending:
-        case Ending.CANCELLED:
-            return Judged(ending, Verdict.CANCELLED, cause)
+        case Ending.CANCELLED | Ending.HELD:
+            proof = Proof.UNVERIFIED if ending is Ending.HELD and facts.held else None  # there may be work of an agent
+            return Judged(ending, Verdict(ending.value), cause, proof=proof, reason=cause if proof else "")
         case Ending.QUESTION:
             return _nobodys_fault(facts, ending, cause) if facts.answered else Judged(ending, Verdict.ASKED, cause)
         case _ if ending in NOBODYS:
@@ -111,6 +113,9 @@ def prove(facts: Facts) -> tuple[Proof, str]:
         return Proof.UNVERIFIED, facts.result.unseen
     if not facts.checks:
         return Proof.UNVERIFIED, facts.unrun or UNCHECKED
+    leading = next((one for one in facts.checks if one.leads), None)
+    if leading is not None:
+        return Proof.UNVERIFIED, f"{check_name(leading)} did not test what it left alone: {leading.leads}"
     if facts.result is not None and facts.result.shared:
         return Proof.UNVERIFIED, f"it may be the work of {', '.join(facts.result.shared)}, in the same directory then"
     return Proof.VERIFIED, f"{_several(len(facts.checks), 'check')} passed"
@@ -202,6 +207,8 @@ def _exited(facts: Facts) -> tuple[Ending, str]:
         return Ending.QUESTION, f"it asked, and is answered: {facts.question}" if facts.answered else facts.question
     if facts.result is not None and facts.result.effect is False:
         return Ending.NO_EFFECT, f"the agent exited with 0 and {_amiss(facts.result)}"
+    if facts.held:
+        return Ending.HELD, facts.held
     for check in facts.checks:
         if check.lost:
             return Ending.LOST, f"its check could not be run: {check.cause}"

@@ -19,8 +19,10 @@ from fleet.core.proof import CheckSpec
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence import checkout
+from fleet.evidence.check_runs import CheckRuns, run_key
 from fleet.evidence.checks import counts, is_cut_short, is_nothing_passed, run_outside
 from fleet.evidence.failures import first_failure, last_lines, last_words
+from fleet.evidence.lent import leads_into, times
 from fleet.evidence.receipt import Check, Receipt, Result, load_receipt, save
 from fleet.host import files, git, repository
 from fleet.keeper import Cause
@@ -69,6 +71,7 @@ class Room:
     cwd: Path
     lent: str = ""
     lenders: tuple[Path, ...] = ()
+    leads: str = ""  # what it was lent leads to the user's own files
 
 
 async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None]) -> list[Check]:
@@ -82,11 +85,25 @@ async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None])
     done: list[Check] = []
     for run in planned(attempt, receipt):
         assert receipt is not None
-        found, attempt = await _checked(house, attempt, receipt.result, run, keep)
+        found, attempt = await run_check(house, attempt, receipt.result, run, keep)
+        await aside(_keep_run, house, attempt, receipt.result, run, found)
         done.append(found)
         if not found.passed:
             break
     return done
+
+
+def _keep_run(house: House, attempt: Attempt, result: Result, run: Run, found: Check) -> None:
+    """Keep what a check said of a tree: the next task may begin from it."""
+    if found.passed and run.where == CLEAN and result.tree is not None:
+        ground, inner = where_of(attempt)
+        CheckRuns(house.home).keep(key_of(house, ground, inner, result.tree, run.spec), found)
+
+
+def key_of(house: House, ground: Ground, inner: PurePosixPath, tree: str, spec: CheckSpec) -> str:
+    """What the run of a check on a tree is known by."""
+    path, fence = house.environment.get("PATH", ""), str(house.runtime.fence)
+    return run_key(tree, str(inner), spec, times(ground.top, spec.needs), path, fence)
 
 
 def check_again(house: House, receipt: Receipt) -> list[Check]:
@@ -100,11 +117,11 @@ def check_again(house: House, receipt: Receipt) -> list[Check]:
         try:
             return asyncio.run(check(apart, attempt, lambda known: None))
         except BaseException:  # whoever asked does not want to know any more, and what runs is nobody's then
-            _end(apart, attempt)
+            end_checks(apart, attempt)
             raise
 
 
-def _end(house: House, attempt: Attempt) -> None:
+def end_checks(house: House, attempt: Attempt) -> None:
     """End the checks of an attempt, and wait until they are gone."""
     _sweep(house, attempt)
     for directory in house.attempt_directory(attempt).glob("check*"):
@@ -131,7 +148,7 @@ def _came_to_its_end(attempt: Attempt, receipt: Receipt) -> bool:
     return receipt.process.cause == Cause.EXITED and receipt.process.code == 0 and attempt.error is None
 
 
-async def _checked(
+async def run_check(
     house: House, attempt: Attempt, result: Result, run: Run, keep: Callable[[Attempt], None]
 ) -> tuple[Check, Attempt]:
     """What one check says; and the attempt, which knows that it was begun before it was."""
@@ -194,7 +211,7 @@ def make_room(attempt: Attempt, result: Result, run: Run, at: Path, directory: P
     """Where a check is to be run: made for it, unless it runs already."""
     if result.tree is None:
         return Room(Path(attempt.cwd), Path(attempt.cwd))
-    ground, inner = _where(attempt)
+    ground, inner = where_of(attempt)
     lenders: list[Path] = []
     if keeper.adopt(directory) is None:
         back = result.check_files if run.where == AS_THEY_WERE else ()
@@ -204,7 +221,7 @@ def make_room(attempt: Attempt, result: Result, run: Run, at: Path, directory: P
         _must_run_inside(run.spec.run, at, ground)
         checkout.inner(at, inner)
         lenders = checkout.lend(at, ground.top, run.spec.needs)
-    return Room(at, at / inner, _lent(ground, run.spec), tuple(lenders))
+    return Room(at, at / inner, _lent(ground, run.spec), tuple(lenders), leads_into(ground.top, run.spec.needs))
 
 
 def _must_run_inside(command: str, at: Path, ground: Ground) -> None:
@@ -214,7 +231,7 @@ def _must_run_inside(command: str, at: Path, ground: Ground) -> None:
         raise FleetError(f"it names {clean(found)}, which is not what would land: a check names files as ./FILE")
 
 
-def _where(attempt: Attempt) -> tuple[Ground, PurePosixPath]:
+def where_of(attempt: Attempt) -> tuple[Ground, PurePosixPath]:
     """Which repository has what an attempt left, and the directory of it that it worked in."""
     place, cwd = place_of(attempt), Path(attempt.cwd)
     if place is None and attempt.place is not PlaceKind.INPLACE:
@@ -302,6 +319,7 @@ def _heard(said: Check, room: Room, seen: keeper.Exit, directory: Path) -> Check
         counts=counts(text),
         where=f"{said.where}{room.lent}",
         network=None if seen.fenced is None else not seen.fenced,
+        leads=room.leads,
     )
 
 

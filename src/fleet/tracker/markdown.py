@@ -26,7 +26,7 @@ OPTIONS = re.compile(r"(?:(?<=[ \t])|^)\(([A-Za-z]+):(?![/:])")
 AT_END = re.compile(OPTIONS.pattern + r"[^()]*\)\Z")
 OPTION = re.compile(r"([A-Za-z]+)[ \t]*:[ \t]*(.*)\Z", re.DOTALL)
 IN_LINE = tuple(name for name in NAMES if name not in ("title", "description"))
-LISTS = ("after", "allow", "deny", "protected")
+LISTS = ("after", "allow", "deny", "protected", "needs")
 DEEPEST = 20
 LONGEST = 10_000
 EXPECTED = "a task is a list item with a checkbox: - [ ] Title"

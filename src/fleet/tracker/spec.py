@@ -10,7 +10,7 @@ from typing import Any
 
 from fleet.core import BadConfig, globs
 from fleet.core.errors import is_passing
-from fleet.core.task import PlaceKind, Spec, TaskKind
+from fleet.core.task import PlaceKind, Spec, TaskKind, problem_of_need
 from fleet.core.text import clean, has_controls
 from fleet.host import files
 from fleet.tracker.reserve import directory
@@ -67,6 +67,7 @@ def parse(found: dict[str, Any], where: str) -> Spec:
         files=_given(found, "files", where, _is_whole, "a whole number"),
         deletions=_given(found, "deletions", where, _is_whole, "a whole number"),
         protected=_globs(found, "protected", where),
+        needs=_needs(found, where),
     )
 
 
@@ -82,6 +83,16 @@ def _globs(found: dict[str, Any], key: str, where: str) -> tuple[str, ...] | Non
         wrong = "must be one line" if has_controls(pattern) else globs.problem(pattern)
         if wrong is not None:
             raise _wrong(where, f"{key}: {pattern!r} {wrong}")
+    return tuple(given) if given else None
+
+
+def _needs(found: dict[str, Any], where: str) -> tuple[str, ...] | None:
+    """Paths that checks are lent; none of them says nothing."""
+    given = _given(found, "needs", where, _are_texts, "a list of paths such as .venv")
+    for path in given or ():
+        wrong = problem_of_need(path)
+        if wrong is not None:
+            raise _wrong(where, f"needs: {path!r} {wrong}")
     return tuple(given) if given else None
 
 
