@@ -130,6 +130,7 @@ ORDER = [
     "agents.NAME",
     "limits",
     "workspace",
+    "results",
     "checks",
     "scope",
     "evidence",

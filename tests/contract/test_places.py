@@ -25,7 +25,7 @@ from fleet.host.repository import do, remove_tree
 from fleet.places import Place, Project, salvage
 from fleet.places.difference import Difference
 from fleet.places.furnish import furnish
-from fleet.supervisor.place import settle_in
+from fleet.supervisor.place import look_around, settle_in
 
 WORKTREE, CLONE = PlaceKind.WORKTREE, PlaceKind.CLONE
 KINDS = [WORKTREE, CLONE]
@@ -1172,12 +1172,12 @@ def test_no_place_stands_in_what_git_keeps(main: Path) -> None:
 
 def test_the_next_attempt_at_a_task_does_not_begin_where_a_link_leads(main: Path, tmp_path: Path) -> None:
     home, spec = tmp_path / "home", Spec(str(main / "deep"), place="worktree")
-    placed = settle_in(home, "t1", spec)
+    placed = settle_in(home, "t1", look_around(spec))
     assert placed.cwd == placed.place.path / "deep"
     placed.cwd.rename(placed.place.path / "moved")
     placed.cwd.symlink_to(tmp_path)
     with pytest.raises(FleetError, match="leads out of the place of t1"):
-        settle_in(home, "t1", spec)
+        settle_in(home, "t1", look_around(spec))
 
 
 def test_a_git_file_that_leads_to_no_repository_is_refused_and_nothing_is_written_there(tmp_path: Path) -> None:

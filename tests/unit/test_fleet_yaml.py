@@ -214,7 +214,7 @@ def test_a_version_on_an_openai_address_is_taken_off() -> None:
 def test_the_schema_knows_every_key_and_no_other() -> None:
     schema = json_schema()
     models = {"project", "gateway", "nodes", "models", "agents"}
-    assert set(schema["properties"]) == models | {"limits", "workspace", "checks", "scope", "evidence"}
+    assert set(schema["properties"]) == models | {"limits", "workspace", "results", "checks", "scope", "evidence"}
     assert all(part["additionalProperties"] is False for part in schema["$defs"].values() if "properties" in part)
 
 

@@ -58,7 +58,7 @@ def test_what_a_task_does_not_say_is_the_default() -> None:
 
 
 def test_everything_that_a_task_can_be_told_can_be_told_in_a_plan() -> None:
-    wanted = set(specs.NAMES) - {"interactive"}
+    wanted = set(specs.NAMES) - {"interactive", "checked_out"}
     assert wanted <= set(NAMES)
     said = {"cwd": "x", "coder": "x", "model": "x", "check": "x", "timeout": "3s", "attempts": "3", "output": "3MB"}
     said |= {"account": "x", "silence": "20m", "tokens": "2M", "cost": "5", "place": "clone", "kind": "research"}
@@ -69,6 +69,7 @@ def test_everything_that_a_task_can_be_told_can_be_told_in_a_plan() -> None:
         "needs": "`.venv`, lib",
         "files": "3",
         "deletions": "0",
+        "onto": "next",
     }
     assert set(said) == wanted, "text must become the value that task.json has: tracker.plan"
     (task,) = tasks(f"- [ ] All ({'; '.join(f'{name}: {value}' for name, value in said.items())})")

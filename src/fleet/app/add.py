@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 def add(new: NewTask, spec: Spec, home: Path | None = None) -> tuple[Task, bool]:
     """Put a task in the queue, and wake the supervisor; whether there is one."""
+    from fleet.host.checked_out import branch_of
+
     home = home or ensure_home()
     if not Path(spec.cwd).is_dir():
         raise BadConfig(f"the directory {spec.cwd} does not exist", hint="fleet add --cwd DIRECTORY …")
@@ -24,9 +27,28 @@ def add(new: NewTask, spec: Spec, home: Path | None = None) -> tuple[Task, bool]
         from fleet.config import runtime
 
         must_be_known(runtime.read(home / SETTINGS), spec)
+    if spec.onto is not None:
+        must_be_a_branch(spec)
+    spec = replace(spec, checked_out=branch_of(Path(spec.cwd)))
     desk = tracker.open(home, peek.tracker(home / SETTINGS))
     made = desk.add(new, lambda task: tracker.spec.write(home, task, spec))
     return made, wake(home)
+
+
+def must_be_a_branch(spec: Spec) -> None:
+    """Refuse a branch for the result that the repository does not have."""
+    from fleet import places  # what nobody pays for who names none
+    from fleet.core import NotFound
+    from fleet.core.text import clean
+    from fleet.host import repository
+
+    onto = clean(spec.onto or "")
+    project = places.project(Path(spec.cwd))
+    if project is None:
+        raise BadConfig(f"--onto {onto}: {clean(spec.cwd)} is in no git repository", hint="leave --onto out")
+    places.check_branch(spec.onto or "")
+    if repository.ref(project.common, f"refs/heads/{spec.onto}") is None:
+        raise NotFound(f"there is no branch {onto} in {clean(str(project.top))}", hint="git branch --all")
 
 
 def must_be_known(settings: Runtime, spec: Spec) -> None:

@@ -23,6 +23,8 @@ class How:
     base: str | None = None
     quick: bool = False
     atomic: bool = False
+    onto: str | None = None
+    after: tuple[str, ...] = ()
 
 
 def create(site: Site, branch: str, prompt: str, how: How, hear: Hear, done: Callable[[Made], None]) -> list[Made]:
@@ -57,7 +59,7 @@ def _who(site: Site, how: How) -> list[Who]:
 
 def _made(site: Site, wanted: Sequence[Wanted], how: How, hear: Hear, done: Callable[[Made], None]) -> list[Made]:
     """Make them all; with `atomic`, none when one of them cannot be made."""
-    made = make(site, [replace(one, quick=how.quick) for one in wanted], hear, done)
+    made = make(site, [replace(one, quick=how.quick, onto=how.onto, after=how.after) for one in wanted], hear, done)
     if how.atomic and any(one.problem for one in made):
         return [_undone(site, one) for one in made]
     return made

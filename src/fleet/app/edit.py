@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet import tracker
-from fleet.app.add import must_be_known
+from fleet.app.add import must_be_a_branch, must_be_known
 from fleet.app.home import wake
 from fleet.app.tasks import Desk, retry
 from fleet.core import BadConfig, FleetError
@@ -16,6 +16,7 @@ from fleet.core.frozen import dataclass
 from fleet.core.task import NewWords, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, Verdict
 from fleet.host import files
+from fleet.host.checked_out import branch_of
 
 FREE = ("priority", "after", "not")  # what no agent is given
 
@@ -105,7 +106,9 @@ def _changed_spec(desk: Desk, task: str, facts: Mapping[str, Any]) -> Spec:
         raise BadConfig(f"the directory {spec.cwd} does not exist", hint=f"fleet edit {task} --cwd DIRECTORY")
     if "coder" in facts or "account" in facts:
         must_be_known(desk.runtime, spec)
-    return spec
+    if "onto" in facts and spec.onto is not None:
+        must_be_a_branch(spec)
+    return replace(spec, checked_out=branch_of(Path(spec.cwd))) if "cwd" in facts else spec
 
 
 def _write(desk: Desk, task: str, spec: Spec) -> None:

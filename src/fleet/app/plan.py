@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fleet import tracker
-from fleet.app.add import must_be_known
+from fleet.app.add import must_be_a_branch, must_be_known
 from fleet.app.home import SETTINGS, ensure_home, wake
 from fleet.config import runtime
 from fleet.config.problems import MANY, InvalidFile, Problem
@@ -17,6 +17,7 @@ from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.task import NewTask, Spec
 from fleet.core.text import clean, nearest
 from fleet.host import files
+from fleet.host.checked_out import branch_of
 from fleet.tracker import Tracker
 from fleet.tracker.plan import NAMES, Circle, Plan, Planned, form_of, order, problem, read
 
@@ -102,7 +103,8 @@ def ring(checked: Checked) -> bool:
 
 
 def _record(home: Path, spec: Spec) -> Callable[[str], None]:
-    return lambda task: tracker.spec.write(home, task, spec)
+    known = replace(spec, checked_out=branch_of(Path(spec.cwd)))
+    return lambda task: tracker.spec.write(home, task, known)
 
 
 def _added(task: Planned, id: str | None, after: tuple[str, ...]) -> Added:
@@ -126,7 +128,9 @@ def _misfits(plan: Plan, settings: runtime.Runtime, desk: Tracker) -> Iterator[P
         try:
             desk.check(task.new)
             must_be_known(settings, task.spec)
-        except BadConfig as misfit:
+            if task.spec.onto is not None and Path(task.spec.cwd).is_dir():
+                must_be_a_branch(task.spec)
+        except (BadConfig, NotFound) as misfit:
             yield problem(task.line, misfit.message)
         cwd = task.spec.cwd
         if cwd not in there:

@@ -16,6 +16,8 @@ from fleet.core.task import Status
 from fleet.core.work import Attempt, Verdict
 from fleet.evidence.tree import FOUND, LANDING
 from fleet.host import repository
+from fleet.results import BASE
+from fleet.supervisor.place import REPLACED
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def kept(desk: Desk, longest: float) -> list[Ref]:
         _judged(desk, common, name, commit, attempts[_attempt(name)], longest)
         for common in dict.fromkeys(one.common for one in projects if one is not None)
         for name, commit in repository.refs(common, "refs/fleet/")
-        if name.startswith((FOUND, LANDING)) and _attempt(name) in attempts
+        if name.startswith((FOUND, LANDING, BASE, REPLACED)) and _attempt(name) in attempts
     ]
     return sorted(found, key=lambda one: not one.may_go)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import datetime
 from getpass import getuser
 from pathlib import Path
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 ENDS_WITHIN = 25.0
 ROUSED_AFTER, ENDED_AFTER = 2.0, 19.0  # seconds; a keeper that was stopped is let go on, then ended
 PIECE = 1024 * 1024
+LANDING = "refs/fleet/attempts/"
 NEVER = Attempt("", "", 0, "", None, "", "", 0.0)
 READABLE = {
     "log": "log.jsonl",
@@ -113,6 +114,9 @@ class Shown:
     comments: tuple[Comment, ...]
     demands: Demands | None = None
     checks: tuple[Check, ...] = ()  # that the last attempt's result was judged by, or that held it
+    stands_on: str = ""  # in words: what its last attempt begins from, or what it would begin from now
+    outdated: tuple[str, ...] = ()  # what of that is not its task's result any more
+    only_after: Mapping[str, str] = field(default_factory=dict)  # tasks that it waits for and has nothing of, and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,8 @@ def ready(desk: Desk, limit: int | None) -> list[Row]:
 
 
 def show(desk: Desk, name: str) -> Shown:
-    from fleet.app.demands import asked  # what nobody pays for who only lists
+    from fleet.app.bases import standing_of  # what nobody pays for who only lists
+    from fleet.app.demands import asked
     from fleet.app.limits import allowed
     from fleet.app.moved import told
     from fleet.evidence.receipt import load_receipt
@@ -215,7 +220,11 @@ def show(desk: Desk, name: str) -> Shown:
     checks = (
         tuple(receipt.checks or (receipt.before if receipt.attempt.verdict is Verdict.HELD else ())) if receipt else ()
     )
-    return Shown(row, task.description, task.notes, spec, problem, limits, history, comments, demands, checks)
+    standing = standing_of(desk, task, spec, history[-1] if history else None)
+    return Shown(
+        row, task.description, task.notes, spec, problem, limits, history, comments, demands, checks,
+        standing.stands_on, standing.outdated, standing.only_after,
+    )  # fmt: skip
 
 
 def _row(
@@ -386,8 +395,10 @@ def _unsettled(desk: Desk, last: Attempt) -> FleetError:
     return FleetError(f"{last.id} is not settled yet, and no supervisor runs", hint="fleet run")
 
 
-def retry(desk: Desk, name: str) -> Task:
-    """Open a task again, with its failures forgotten."""
+def retry(desk: Desk, name: str, *, keep_base: bool = False) -> Task:
+    """Open a task again, with its failures forgotten. Its next attempt gets a base and a place anew, unless they are
+    to be kept.
+    """
     task = desk.tracker.get(task_id(name))
     last = desk.ledger.last_of([task.id]).get(task.id)
     if last is not None and last.interactive:
@@ -396,10 +407,35 @@ def retry(desk: Desk, name: str) -> Task:
         )
     if last is not None and last.verdict is None:
         raise _unsettled(desk, last)
-    desk.ledger.forgive(task.id)
+    desk.ledger.forgive(task.id, keep_base=keep_base)
     desk.tracker.open(task.id)
     wake(desk.home)
     return desk.tracker.get(task.id)
+
+
+@dataclass(frozen=True, slots=True)
+class NextBase:
+    """What the next attempt at a task begins from."""
+
+    kind: str  # "anew", "kept", or "in place"
+    text: str = ""
+
+
+def next_base(desk: Desk, task: str, *, keep_base: bool) -> NextBase:
+    """By the last attempt at a task that had a place."""
+    last = next((one for one in reversed(desk.ledger.of(task)) if one.base is not None), None)
+    if last is None:
+        return NextBase("anew")
+    if not last.repository:
+        return NextBase("in place", f"it goes on in {last.cwd}, as that is now")
+    if keep_base:
+        from fleet.results import stands_on_text
+
+        stands_on = f", which stands on {stands_on_text(last.stands_on)}" if last.stands_on else ""
+        return NextBase("kept", f"it goes on in the place of {last.id}{stands_on}")
+    onto = f"{last.onto} and what it waits for, as they are then" if last.onto else "what is checked out then"
+    left = f"what {last.id} left stays (fleet salvage list, {LANDING}{last.id})"
+    return NextBase("anew", f"it begins anew from {onto}; {left}")
 
 
 def accept(desk: Desk, name: str) -> Task:

@@ -26,12 +26,13 @@ from fleet.core import BadConfig, FleetError, ToolMissing, Unavailable
 from fleet.core.errors import of_system
 from fleet.core.frozen import dataclass
 from fleet.core.talk import Delivery
-from fleet.core.task import NewTask, Spec
+from fleet.core.task import NewTask, Spec, task_id
 from fleet.core.text import clean
-from fleet.core.work import FOREVER, Attempt, PlaceKind
+from fleet.core.work import FOREVER, Attempt, PlaceKind, StandsOn
 from fleet.host import files, locks, machine, program, repository
 from fleet.host.run import stopping, unwind_when_told
 from fleet.sessions import session_name, unfit
+from fleet.supervisor.bases import NO_BRANCH, on_results, tip_of
 from fleet.supervisor.before import note_before
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.demands import demands
@@ -41,6 +42,7 @@ from fleet.supervisor.heard import SIGNALS
 from fleet.supervisor.house import House
 from fleet.supervisor.login import KEY_VARIABLE, Passed, passed_on
 from fleet.supervisor.place import furnished
+from fleet.tracker.base import is_done
 
 TITLE = 100
 KEEPER_WITHIN = 30.0
@@ -102,6 +104,7 @@ def _checked(site: Site, wanted: Wanted) -> Wanted:
     _must_be_free(site, one.branch)
     if site.workspace.place is not PlaceKind.CLONE:
         places.must_be_free(site.project, one.branch, places.path_for(site.root, one.branch))
+    _must_be_possible(site, one)
     coder = talker_of(site.house.find_coder(one.coder, site.house.runtime))
     if machine.program(coder.program) is None:
         raise ToolMissing(f"{coder.program} is not installed, or not on your PATH", hint="fleet coders list")
@@ -123,6 +126,18 @@ def _must_be_free(site: Site, branch: str) -> None:
             else:
                 has, hint = "what is left of an agent whose making was cut off", "fleet list --repair"
             raise BadConfig(f"{branch} has {has} ({other.id})", hint=hint)
+
+
+def _must_be_possible(site: Site, wanted: Wanted) -> None:
+    """Refuse a base that cannot be made: of what is not done, of a branch that is not there, or for one that is."""
+    if wanted.onto:
+        tip_of(site.project, wanted.onto)
+    for name in wanted.after:
+        if not is_done(site.house.tracker.get(task_id(name))):
+            raise FleetError(f"{name} is not done, so nothing can begin with its result", hint=f"fleet show {name}")
+    if wanted.after and repository.ref(site.project.common, f"refs/heads/{wanted.branch}") is not None:
+        has = f"there is a branch {clean(wanted.branch)} already, which is used as it is"
+        raise BadConfig(f"{has}: it cannot begin with the result of {', '.join(wanted.after)}", hint="choose another")
 
 
 def _one(site: Site, known: Known, wanted: Wanted, hear: Hear) -> Made:
@@ -188,7 +203,7 @@ def _begin(site: Site, wanted: Wanted, lock: list[int]) -> Attempt:
 
     with _in_turn(site):
         _must_be_free(site, wanted.branch)
-        task = house.tracker.add(NewTask(_title(wanted), wanted.prompt), record)
+        task = house.tracker.add(NewTask(_title(wanted), wanted.prompt, after=wanted.after), record)
         house.tracker.claim(task.id, house.actor)
         return house.ledger.begin(replace(made, task=task.id))
 
@@ -211,10 +226,26 @@ def _title(wanted: Wanted) -> str:
     return clean(first, TITLE) or f"work on {wanted.branch}"
 
 
+def _based(site: Site, wanted: Wanted, attempt: Attempt) -> Attempt:
+    """The attempt with the branch it is meant for, and with a base where one is to be made of that and of results."""
+    here = places.prepare(site.project.top)
+    onto = wanted.onto or here.branch or ""
+    if not wanted.after and (wanted.base or not wanted.onto):
+        return replace(attempt, onto=onto)
+    if wanted.base:
+        tip = StandsOn(wanted.base, places.commit(site.project, wanted.base))
+    else:
+        tip = tip_of(site.project, onto) if onto else StandsOn(NO_BRANCH, here.base or "")
+    task = site.house.tracker.get(attempt.task)
+    return replace(on_results(site.house, attempt, task, site.project, tip), onto=onto)
+
+
 def _placed(site: Site, known: Known, wanted: Wanted, attempt: Attempt, tell: Callable[[str], None]) -> Attempt:
     """The attempt in its place. What stands in one that was just made is what its commit has."""
     is_new = not os.path.lexists(attempt.cwd)
-    place = places.make(attempt.place, site.project, wanted.branch, wanted.base, Path(attempt.cwd), tell)
+    attempt = _based(site, wanted, attempt)
+    base = attempt.base or wanted.base
+    place = places.make(attempt.place, site.project, wanted.branch, base, Path(attempt.cwd), tell)
     began_at = places.prepare(place.path).base
     tree = known.tree(began_at) if is_new and began_at else None
     found = replace(attempt, began_at=began_at, began_tree=tree, base_tree=tree, base_taken=site.house.now())

@@ -23,6 +23,8 @@ class Wanted:
     base: str | None = None
     batch: str = ""
     quick: bool = False
+    onto: str | None = None
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

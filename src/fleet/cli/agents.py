@@ -37,6 +37,8 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option("--model", help="The model, of all that name none themselves."),
             click.option("--base", metavar="REF", help="What the branch begins from.  [default: HEAD]"),
+            click.option("--onto", metavar="BRANCH", help="The branch that the work is for, and begins from."),
+            click.option("--after", metavar="ID", multiple=True, help="Begin with the result of this task."),
             click.option("--quick", is_flag=True, help="Leave out the project's set-up commands."),
             json_option,
         )
@@ -53,8 +55,9 @@ atomic_option = click.option("--atomic", is_flag=True, help="When one cannot be 
 @click.option("--prompt", "-p", help="What the agent is told first; - reads it from stdin.")
 @_shared
 def create(
-    branch: str, prompt: str | None, agent: str | None, model: str | None, base: str | None, quick: bool, as_json: bool
-) -> None:
+    branch: str, prompt: str | None, agent: str | None, model: str | None, base: str | None, onto: str | None,
+    after: tuple[str, ...], quick: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Begin an agent on a branch, in a place and a terminal of its own, and tell it what to do.
 
     You are told that the prompt was taken only when the agent itself, or its screen, says so.
@@ -63,7 +66,7 @@ def create(
     from fleet.app.begin import create as make
     from fleet.app.sites import open_site
 
-    site, how = open_site(to_create=True), How(agent, model, base, quick)
+    site, how = open_site(to_create=True), How(agent, model, base, quick, onto=onto, after=after)
     hear = _hear(verbose=sys.stderr.isatty() and not as_json)
     _report(make(site, branch, "" if prompt is None else _text(prompt), how, hear, lambda made: None), as_json)
 
@@ -76,7 +79,7 @@ def create(
 @_shared
 def fanout(
     count: int, prefix: str | None, prompt: str, atomic: bool, agent: str | None, model: str | None,
-    base: str | None, quick: bool, as_json: bool,
+    base: str | None, onto: str | None, after: tuple[str, ...], quick: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Tell COUNT agents the same, each on a branch of its own: PREFIX-A1, PREFIX-A2 …
 
@@ -85,7 +88,7 @@ def fanout(
     from fleet.app.begin import How, fan_out
     from fleet.app.sites import open_site
 
-    site, how = open_site(to_create=True), How(agent, model, base, quick, atomic)
+    site, how = open_site(to_create=True), How(agent, model, base, quick, atomic, onto, after)
     with _progress(count, "agents begun", quiet=as_json) as step:
         made = fan_out(site, count, prefix, _text(prompt), how, _hear(verbose=False), lambda one: step())
     _report(made, as_json, undone=atomic)
@@ -96,14 +99,14 @@ def fanout(
 @atomic_option
 @_shared
 def multi(
-    pairs: tuple[str, ...], atomic: bool, agent: str | None, model: str | None, base: str | None, quick: bool,
-    as_json: bool,
+    pairs: tuple[str, ...], atomic: bool, agent: str | None, model: str | None, base: str | None, onto: str | None,
+    after: tuple[str, ...], quick: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Tell several agents different things, each on a branch of its own: fix-auth:"Fix the login" docs:"Write them"."""
     from fleet.app.begin import How, several
     from fleet.app.sites import open_site
 
-    site, how = open_site(to_create=True), How(agent, model, base, quick, atomic)
+    site, how = open_site(to_create=True), How(agent, model, base, quick, atomic, onto, after)
     with _progress(len(pairs), "agents begun", quiet=as_json) as step:
         made = several(site, pairs, how, _hear(verbose=False), lambda one: step())
     _report(made, as_json, undone=atomic)

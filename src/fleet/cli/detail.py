@@ -47,7 +47,9 @@ def _print(shown: Shown) -> None:
         ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
         ("account", (shown.spec.account if shown.spec else None) or ""),
         ("priority", str(row.priority)), ("place", _place(shown)), ("branch", row.branch or ""),
-        ("waits for", ", ".join(row.waits_for)),
+        ("waits for", ", ".join(row.waits_for)), ("onto", _onto(shown)), ("stands on", shown.stands_on),
+        *(("but", f"{one}: fleet retry {row.id}") for one in shown.outdated),
+        *(("after", f"{task}, which only orders: {why}") for task, why in shown.only_after.items()),
         *_demands(shown), ("was red", shown.history[-1].red_before if shown.history else ""), *_limits(shown),
         ("notes", shown.notes),
     ]  # fmt: skip
@@ -70,6 +72,13 @@ def _print(shown: Shown) -> None:
         cause = "; ".join(clean(said, 2000) for said in (attempt.cause, _handover(attempt)) if said)
         whole = line + (f": {cause}" if cause else "")
         click.echo(("\n" if attempt.number == 1 else "") + folded(whole, width, 4))
+
+
+def _onto(shown: Shown) -> str:
+    """The branch that the result is meant for, where no other line says so."""
+    asked = (shown.spec.onto if shown.spec else None) or ""
+    onto = (shown.history[-1].onto if shown.history else "") or asked
+    return "" if shown.stands_on or onto == shown.row.branch else onto
 
 
 def _doing(row: Row) -> str:

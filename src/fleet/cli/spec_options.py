@@ -19,6 +19,9 @@ OPTIONS = (
     click.option(
         "--place", type=click.Choice(["inplace", "worktree", "clone"]), help="Where: here, or in a copy of its own."
     ),
+    click.option(
+        "--onto", metavar="BRANCH", help="The branch that the result is for.  [default of add: the one checked out now]"
+    ),
     click.option("--check", metavar="CMD", help="A shell command that must exit 0 before the task counts as done."),
     click.option(
         "--needs",

@@ -12,10 +12,13 @@ from fleet.core import BadConfig
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fleet.app.several import Outcome
-    from fleet.app.tasks import Desk, Row
+    from fleet.app.tasks import Desk, NextBase, Row
+
+
+NO_BASES: Mapping[str, NextBase] = {}
 
 
 def open_desk() -> Desk:
@@ -112,23 +115,30 @@ def abort(ids: tuple[str, ...], state: str | None, yes: bool, as_json: bool) -> 
 
 @click.command()
 @ids_argument
+@click.option("--keep-base", is_flag=True, help="Go on in the place of the last attempt, with what it left there.")
 @state_option
 @yes_option
 @json_option
-def retry(ids: tuple[str, ...], state: str | None, yes: bool, as_json: bool) -> None:
-    """Open tasks again, with their failures forgotten.
+def retry(ids: tuple[str, ...], keep_base: bool, state: str | None, yes: bool, as_json: bool) -> None:
+    """Open tasks again, with their failures forgotten. They begin anew, unless --keep-base is given.
+
+    Anew is: from the branch a task is meant for and the results it waits for, as they are then. What the last attempt
+    left is saved first.
 
     An ID may be a pattern such as 't1*': of those that were refused, failed or were set aside. What it means is listed,
     and asked about.
     """
     from fleet.app.several import CAN_BE_RETRIED, choose, each, find_rows
+    from fleet.app.tasks import next_base
     from fleet.app.tasks import retry as again
 
     desk = open_desk()
     found = [row for row in find_rows(desk, ids, state) if row.state != "blocked" or not row.waits_for]
     chosen = choose(_named(ids, state, "retry"), state, found, CAN_BE_RETRIED)
     _ask(chosen.found, "open again", yes)
-    report(each(lambda id: again(desk, id), chosen.ids), "Opened", "open", as_json, one=_is_one(ids, state))
+    opened = each(lambda id: again(desk, id, keep_base=keep_base), chosen.ids)
+    bases = {one.id: next_base(desk, one.id, keep_base=keep_base) for one in opened if one.task is not None}
+    report(opened, "Opened", "open", as_json, one=_is_one(ids, state), bases=bases)
 
 
 @click.command()
@@ -171,7 +181,10 @@ def _ask(found: Sequence[Row], verb: str, yes: bool) -> None:
     click.confirm(f"{verb} {many}?", abort=True, err=True)
 
 
-def report(outcomes: Sequence[Outcome], done: str, state: str, as_json: bool, *, one: bool) -> None:
+def report(
+    outcomes: Sequence[Outcome], done: str, state: str, as_json: bool, *, one: bool,
+    bases: Mapping[str, NextBase] = NO_BASES,
+) -> None:  # fmt: skip
     """Say what came of each task. Of one alone its problem is the command's; of several the others are done all the
     same, and the exit code is 1.
     """
@@ -180,25 +193,30 @@ def report(outcomes: Sequence[Outcome], done: str, state: str, as_json: bool, *,
     if one and outcomes[0].problem is not None:
         raise outcomes[0].problem
     if as_json:
-        told = [_told(outcome, state) for outcome in outcomes]
+        told = [_told(outcome, state, bases.get(outcome.id)) for outcome in outcomes]
         data(told[0] if one else told)
     for outcome in outcomes:
         if outcome.problem is not None:
             complain("not done  ", outcome.id, outcome.problem)
         elif not as_json:
-            click.echo(f"{done} {outcome.id}")
+            click.echo(f"{done} {outcome.id}{_begins_from(bases.get(outcome.id))}")
         for waits in outcome.waiting:
             talk(f"  {waits} waits for it: fleet depend {waits} --not {outcome.id}, or fleet abort {waits}")
     if any(outcome.problem is not None for outcome in outcomes):
         raise click.exceptions.Exit(1)
 
 
-def _told(outcome: Outcome, state: str) -> dict[str, object]:
+def _begins_from(base: NextBase | None) -> str:
+    return f": {clean(base.text, 1000)}" if base is not None and base.text else ""
+
+
+def _told(outcome: Outcome, state: str, base: NextBase | None) -> dict[str, object]:
     if outcome.problem is not None:
         return {"id": outcome.id, "problem": outcome.problem.message}
     reason = {"reason": outcome.task.reason} if outcome.task is not None and state == "done" else {}
     waiting = {"waiting": outcome.waiting} if state == "cancelled" else {}
-    return {"id": outcome.id, "state": state, **reason, **waiting}
+    begins_from = {"base": base.kind} if base is not None else {}
+    return {"id": outcome.id, "state": state, **reason, **waiting, **begins_from}
 
 
 @click.command()

@@ -81,6 +81,15 @@ def load_workspace(path: FilePath) -> Workspace:
     return (_workspace(file.workspace, path) if file else None) or Workspace()
 
 
+def load_onto(path: FilePath) -> str | None:
+    """The branch that a fleet.yaml names for the results of its tasks."""
+    alone = _alone(text_of(path), path, "results")
+    file = fill(TasksFile, alone) if alone.value else None
+    if alone.problems:
+        raise InvalidFleet(path, alone.problems)
+    return file.results.onto if file and file.results else None
+
+
 def read_demands(text: str, path: FilePath, source: str) -> ProjectDemands:
     """What a fleet.yaml asks of every result; nothing when it says nothing of it."""
     alone = _alone(text, path, "checks", "scope", "evidence")

@@ -379,11 +379,21 @@ class EvidencePart(Part, frozen=True, kw_only=True):
     ] = None
 
 
+class ResultsPart(Part, frozen=True, kw_only=True):
+    """Where results of tasks are meant to go."""
+
+    onto: Annotated[
+        Line | None,
+        _says("The branch, such as main. Without it: the one that is checked out when a task is added."),
+    ] = None
+
+
 class TasksFile(Part, frozen=True, kw_only=True):
     """A fleet.yaml for tasks alone: it names no models."""
 
     limits: LimitsPart | None = None
     workspace: WorkspacePart | None = None
+    results: ResultsPart | None = None
     checks: Checks = ()
     scope: ScopePart | None = None
     evidence: EvidencePart | None = None
@@ -402,6 +412,7 @@ class FleetFile(Part, frozen=True, kw_only=True):
     agents: Annotated[dict[str, AgentPart], _says("Roles and the models they think with, by name.")]
     limits: LimitsPart | None = None
     workspace: WorkspacePart | None = None
+    results: ResultsPart | None = None
     checks: Checks = ()
     scope: ScopePart | None = None
     evidence: EvidencePart | None = None

@@ -33,6 +33,16 @@ def project_workspace(cwd: Path) -> Workspace | None:
     return load_workspace(found)
 
 
+def project_onto(cwd: Path) -> str | None:
+    """The branch for which the project's fleet.yaml says that results are meant; None when it names none."""
+    found = project_file(cwd)
+    if found is None:
+        return None
+    from fleet.config.fleet_yaml import load_onto
+
+    return load_onto(found)
+
+
 def values(path: Path) -> list[Value]:
     """Every value of a fleet.yaml's workspace that is in force; what is empty is left out."""
     from fleet.config.document import parse

@@ -8,7 +8,7 @@ from fleet.core.frozen import dataclass
 from fleet.core.life import Life, LifeState
 from fleet.core.talk import Felt, Mood
 from fleet.core.task import Status, Task, is_cancelled
-from fleet.core.work import Attempt, Hindrance, State, Verdict
+from fleet.core.work import Attempt, Ending, Hindrance, State, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,8 @@ def _blocked(task: Task, last: Attempt | None) -> Told:
             return Told(State.BLOCKED, last.cause)
         if last.verdict is Verdict.FAILED:
             return Told(State.FAILED, _join(last.cause, hindered(last)))
+        if last.ending is Ending.NO_BASE:
+            return Told(State.BLOCKED, last.cause)
         if last.verdict is Verdict.ASKED:
             asks = f"{last.cause}; {decides}" if last.proof is not None else f"asks: {last.cause}"
             return Told(State.BLOCKED, asks)

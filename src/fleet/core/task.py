@@ -110,6 +110,8 @@ class Spec:
     deletions: int | None = None
     protected: tuple[str, ...] | None = None
     needs: tuple[str, ...] | None = None  # paths, ignored by git, that its checks are lent
+    onto: str | None = None  # the branch that its result is meant for
+    checked_out: str | None = None  # the branch of its directory when it was added, for a task that names none
 
     @property
     def scope(self) -> Scope:

@@ -58,11 +58,12 @@ class Ending(StrEnum):
     TOLD = "told more"
     NUDGED = "nudged"
     HELD = "held"
+    NO_BASE = "no base"
 
 
 BLAMELESS = (
     Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.QUESTION, Ending.CANCELLED, Ending.RATE_LIMITED,
-    Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET, Ending.NUDGED, Ending.HELD,
+    Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET, Ending.NUDGED, Ending.HELD, Ending.NO_BASE,
 )  # fmt: skip
 
 
@@ -218,6 +219,18 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class StandsOn:
+    """A commit that a base is made of: the result of a task, or the tip of the branch that the work is meant for."""
+
+    name: str  # the task, or the branch
+    commit: str
+    attempt: str = ""  # whose result it is; empty for the branch
+    branch: str = ""  # on which that result is, too
+    within: str = ""  # the name of another one of them that has all of it
+    verified: bool = True  # False: nothing could check it
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One try at a task, as the ledger has it. What is None is not known, or not yet."""
 
@@ -233,6 +246,11 @@ class Attempt:
     own_model: bool = False
     branch: str | None = None
     base: str | None = None  # the commit that its work is compared with: where its branch left the others
+    onto: str = ""  # the branch that its result is meant for
+    stands_on: tuple[StandsOn, ...] = ()  # what its base is made of
+    only_after: dict[str, str] = field(default_factory=dict)  # tasks it waited for and has nothing of, and why
+    fresh: bool = False  # its base and its place were made for it: no earlier attempt's work is there
+    keeps_base: bool = False  # a person opened the task again, and whoever is next goes on from where this one ended
     began_at: str | None = None  # the commit that it found: what stood there before is not its work
     started: float | None = None
     ended: float | None = None

@@ -137,12 +137,14 @@ class Ledger:
         """The attempts whose work in that very directory was refused, the newest first."""
         return self._list(REFUSED_IN, cwd=directory)
 
-    def forgive(self, task: str) -> None:
-        """Let the failures so far count no more, for a person who opens the task again."""
+    def forgive(self, task: str, *, keep_base: bool = False) -> None:
+        """Let the failures so far count no more, for a person who opens the task again. With `keep_base` the next
+        attempt goes on where the last one ended.
+        """
         with database.changing(self._file, SCHEMA) as db:
             for attempt in [_read(row[0]) for row in db.execute(OF_TASK, {"task": task})]:
                 if attempt.verdict is not None:
-                    forgiven = _written(replace(attempt, forgiven=True))
+                    forgiven = _written(replace(attempt, forgiven=True, keeps_base=keep_base))
                     db.execute(SAVE, {"id": attempt.id, "settled": 1, "facts": forgiven})
 
     def note_receipt(self, attempt: str, name: str) -> None:

@@ -49,6 +49,7 @@ class Result:
     check_files: list[str] = field(default_factory=list)  # of the checks' own files, those that differ and may
     left_out: list[str] = field(default_factory=list)  # not committed, and git would pass them through a filter
     problem: str | None = None  # why no tree could be taken of what it left
+    outdated: list[str] = field(default_factory=list)  # what it stands on that is not its task's result any more
     unseen: str | None = None  # why nobody could look at its gates, whatever its checks say
     # Branches and tags of the user's repository that moved while the agent ran, by it or by others; None: it has one of
     # its own, or nobody can tell.

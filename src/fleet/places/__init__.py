@@ -11,7 +11,7 @@ from fleet.places.condition import condition, conditions, size
 from fleet.places.difference import difference, repositories
 from fleet.places.ground import Ground, bring, ground
 from fleet.places.inplace import prepare
-from fleet.places.make import make, must_be_free
+from fleet.places.make import commit, make, must_be_free
 from fleet.places.paths import PLACES, Project, check_branch, must_be_understood, path_for, project, root_for
 from fleet.places.record import known
 from fleet.places.remove import Left, finish, leftovers, remove
@@ -19,7 +19,7 @@ from fleet.places.remove import Left, finish, leftovers, remove
 __all__ = [
     "PLACES",
     "Condition", "Ground", "Left", "Place", "PlaceKind", "Project", "bring", "check_branch",
-    "collect", "condition", "conditions",
+    "collect", "commit", "condition", "conditions",
     "difference", "finish", "ground", "known", "leftovers", "make",
     "must_be_free", "must_be_understood", "path_for", "prepare", "project", "record", "remove",
     "repositories", "root_for", "size",

@@ -30,6 +30,8 @@ def make(
     base: str | None,
     path: Path,
     tell: Callable[[str], None] = lambda line: None,
+    *,
+    attempt: str = "",
 ) -> Place:
     """A place at this path, on this branch: a new one from the base, or one that is there and checked out nowhere.
 
@@ -45,7 +47,7 @@ def make(
         if said is not None and said.made and _is_whole(project, path):
             return _same(said, kind, project, branch, path)
         _make_room(project, path, said, tell)
-        wanted = _wanted(kind, project, branch, base, said)
+        wanted = replace(_wanted(kind, project, branch, base, said), attempt=attempt)
         record.write(path, wanted)
         try:
             _add(wanted, project, path)

@@ -35,6 +35,7 @@ class Record:
     own_branch: bool  # the branch was made with the place
     made: bool = False
     collected: str | None = None  # the last commit that came back from a clone
+    attempt: str = ""  # for which it was made
     furnished: tuple[str, ...] = ()  # files that fleet put there, which must never get into git
 
     def place(self, path: Path) -> Place:

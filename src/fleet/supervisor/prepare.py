@@ -14,19 +14,21 @@ from fleet.config.local import noted
 from fleet.core import FleetError, Unavailable
 from fleet.core.errors import is_passing
 from fleet.core.task import Status
-from fleet.core.work import Attempt, Ending
+from fleet.core.work import Attempt, Ending, PlaceKind
 from fleet.host import files
 from fleet.places.furnish import Furnished
 from fleet.questions import remarks
+from fleet.results import NoBase
 from fleet.supervisor import asked
+from fleet.supervisor.bases import stand
 from fleet.supervisor.before import note_before
 from fleet.supervisor.demands import allowed, demands, trusted
 from fleet.supervisor.house import House
 from fleet.supervisor.inherited import inherited
 from fleet.supervisor.limits import context_limit, overspent, spent
-from fleet.supervisor.place import Placed, Slow, furnished, settle_in
+from fleet.supervisor.place import Placed, Slow, furnished, look_around, settle_in
 from fleet.supervisor.start import start
-from fleet.supervisor.trees import found_as_made, found_by
+from fleet.supervisor.trees import found_as_made, found_by, here_before
 
 
 def prepare(house: House, attempt: Attempt, *, at_leisure: bool) -> tuple[Attempt, keeper.Start | None]:
@@ -38,6 +40,8 @@ def prepare(house: House, attempt: Attempt, *, at_leisure: bool) -> tuple[Attemp
         return _prepare(house, attempt, at_leisure)
     except Unavailable:
         raise
+    except NoBase as problem:
+        return replace(attempt, ending=Ending.NO_BASE, cause=f"{problem.message}; {problem.hint}"), None
     except FleetError as problem:
         cause = "; ".join(line.strip() for line in problem.message.splitlines())
     except OSError as problem:
@@ -57,10 +61,15 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
     def tell(line: str) -> None:
         house.log.say("saved", task=attempt.task, level="warning", attempt=attempt.id, text=line)
 
-    placed = settle_in(house.home, attempt.task, spec, tell)
+    earlier, around = house.earlier(attempt), look_around(spec)
+    attempt = stand(house, attempt, task, around, earlier)
+    instead_of = earlier[-1].id if earlier and attempt.fresh else ""
+    placed = settle_in(
+        house.home, attempt.task, around, tell, base=attempt.base, attempt=attempt.id, instead_of=instead_of
+    )
     place, now = placed.place, places.prepare(placed.cwd)  # an earlier attempt may have committed since it was made
-    earlier = house.earlier(attempt)
-    trust, find = trusted(earlier, place.kind, now.base), cache(trusted_yaml)
+    base = now.base if place.kind is PlaceKind.INPLACE else place.base
+    trust, find = trusted(earlier, place.kind, base), cache(trusted_yaml)
     resolved = allowed(house.runtime, earlier, spec, trust, find)
     files.private_dir(house.artifacts(attempt.task))
     files.fresh_dir(house.attempt_directory(attempt))  # what an earlier agent planted there is put aside
@@ -76,7 +85,7 @@ def _prepare(house: House, attempt: Attempt, at_leisure: bool) -> tuple[Attempt,
         began,
         inherits=inherited(house, began, spec.cwd),
         branch=now.branch or place.branch,
-        base=now.base,
+        base=base,
         variables=dict(given.env),
         limits=resolved.limits,
         origins={name: origin.value for name, origin in resolved.origins.items()},
@@ -101,7 +110,7 @@ def _furnish(
     workspace = placed.workspace
     if workspace is None:
         return Furnished()
-    begun = any(one.started is not None for one in earlier)
+    begun = any(one.started is not None for one in here_before(attempt, earlier))
     if workspace.setup and not workspace.quick and not begun and not at_leisure:
         raise Slow
     found = furnished(house, attempt, placed.place, workspace, quick=begun)

@@ -15,6 +15,7 @@ from fleet.evidence.receipt import Check, Process, Receipt, Result, examine, loa
 from fleet.evidence.snapshot import Snapshot, look, walk
 from fleet.host import files
 from fleet.keeper import Cause
+from fleet.supervisor.bases import outdated
 from fleet.supervisor.house import House
 from fleet.supervisor.limits import named
 from fleet.supervisor.listen import heard, program_of
@@ -46,6 +47,7 @@ def look_at(house: House, attempt: Attempt, neighbours: list[str], *, keep: bool
         found = examine(cwd, before, look(cwd, artifacts))
         return replace(found, shared=neighbours, unseen=_unseen(attempt), moved=moved)
     left = left_by(attempt, before.artifacts, walk(artifacts), keep=keep)
+    left = replace(left, outdated=outdated(house.home, house.tracker, house.ledger, attempt))
     return replace(left, shared=neighbours, unseen=attempt.inherits or None, moved=moved)
 
 

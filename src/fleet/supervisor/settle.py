@@ -21,7 +21,7 @@ from fleet.places import ports
 from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.house import House
-from fleet.supervisor.trees import demands_of, place_now
+from fleet.supervisor.trees import demands_of, here_before, place_now
 from fleet.supervisor.verdict import Facts, calls_of, judge
 
 STDERR = 1024 * 1024
@@ -68,7 +68,7 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
 def _calls(house: House, attempt: Attempt, receipt: Receipt | None, earlier: Sequence[Attempt]) -> int | None:
     """How many tools were called for what stands in the place: by this attempt, and by those whose work it found."""
     counts = [receipt.heard.calls if receipt else None]
-    for one in earlier:
+    for one in here_before(attempt, earlier):
         same = one.started is not None and one.cwd == attempt.cwd and one.base_tree == attempt.base_tree
         if same and attempt.base_tree is not None:
             found = load_receipt(house.attempt_directory(one) / "receipt.json")
@@ -157,6 +157,8 @@ def tell(house: House, attempt: Attempt) -> None:
             desk.close(task, attempt.cause)
         case Verdict.CANCELLED:
             pass  # whoever cancelled it has closed it
+        case Verdict.ASKED if attempt.ending is Ending.NO_BASE:
+            desk.block(task, attempt.cause)
         case Verdict.ASKED:
             desk.block(task, f"QUESTION: {attempt.cause}")
             if asked.is_answered(house, attempt):  # since we looked, by somebody who took the agent for alive

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from fleet import keeper
 from fleet.coders import Job, instructions
 from fleet.config.runtime_schema import AccountSettings
-from fleet.core import BadConfig
+from fleet.core import BadConfig, NotFound
 from fleet.core.task import Task
 from fleet.core.work import Attempt, Ending, Verdict
 from fleet.evidence.ledger import PROVIDERS, nudges
@@ -18,6 +19,7 @@ from fleet.evidence.receipt import load_receipt
 from fleet.evidence.report import failed, report
 from fleet.host import machine, program
 from fleet.questions import remarks
+from fleet.results.words import named_commit
 from fleet.supervisor import asked
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment, marks, told
@@ -107,7 +109,7 @@ def session_of(attempt: Attempt, earlier: Sequence[Attempt]) -> str | None:
     One whose context was full is not resumed, and neither is one that was resumed and failed again, unless it was the
     provider that failed; nor one in which no new turn began.
     """
-    if not earlier:
+    if not earlier or attempt.fresh:
         return None
     last = earlier[-1]
     same = (last.coder, last.account, last.cwd) == (attempt.coder, attempt.account, attempt.cwd)
@@ -123,7 +125,7 @@ def beyond_nudging(attempt: Attempt, earlier: Sequence[Attempt], *, resume: bool
         return "it was nudged just before"
     if not resume:
         return f"{attempt.coder} cannot go on with a session"
-    if session_of(attempt, [*earlier, replace(attempt, ending=Ending.NUDGED)]) is None:
+    if session_of(replace(attempt, fresh=False), [*earlier, replace(attempt, ending=Ending.NUDGED)]) is None:
         return "it has named no session that could be gone on with"
     return ""
 
@@ -168,11 +170,22 @@ def _prompt(
         previous=previous,
         checks=[check.run for check in demands_of(attempt).checks],
         red_before=attempt.red_before,
-        goes_on=bool(earlier) and earlier[-1].ending is Ending.CONTEXT,
+        goes_on=bool(earlier) and earlier[-1].ending is Ending.CONTEXT and not attempt.fresh,
+        stands_on=_work_it_stands_on(house, attempt),
         answers=answers,
         can_ask=can_ask,
         said=said,
     )
+
+
+def _work_it_stands_on(house: House, attempt: Attempt) -> list[str]:
+    """The results in an attempt's base, each with the title of its task."""
+    found = []
+    for one in attempt.stands_on:
+        with suppress(NotFound):  # of a task that is gone there is no title
+            title = f": {house.tracker.get(one.name).title}" if one.attempt else ", the branch your work is meant for"
+            found.append(f"{named_commit(one)}{title}")
+    return found if len(found) > 1 else []
 
 
 def _previous(house: House, earlier: Sequence[Attempt]) -> str | None:

@@ -85,12 +85,22 @@ def _began(
     )
 
 
+def here_before(attempt: Attempt, earlier: Sequence[Attempt]) -> list[Attempt]:
+    """The earlier attempts whose work an attempt finds: since the last one for which a place was made."""
+    found: list[Attempt] = []
+    for one in () if attempt.fresh else reversed(earlier):
+        found.append(one)
+        if one.fresh:
+            break
+    return found[::-1]
+
+
 def _first(attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt | None:
     """The first attempt in the same place that found a tree: what was done since is all one result. In a directory that
     people work in too, somebody may have done so since a person opened the task again.
     """
     found = None
-    for one in reversed(earlier):
+    for one in reversed(here_before(attempt, earlier)):
         inplace = attempt.place is PlaceKind.INPLACE
         if one.cwd != attempt.cwd or (inplace and (one.forgiven or one.verdict is not Verdict.RETRY)):
             break
@@ -102,7 +112,7 @@ def _still(attempt: Attempt, earlier: Sequence[Attempt], stand: Stand) -> str | 
     """The base of the attempts before a person opened the task again, as long as everything stands as the last of them
     left it: what was refused is no base, and what was done counts as done. What was accepted is a new one.
     """
-    last = next((one for one in reversed(earlier) if one.left_tree), None)
+    last = next((one for one in reversed(here_before(attempt, earlier)) if one.left_tree), None)
     if last is None or last.cwd != attempt.cwd or last.verdict is Verdict.ACCEPTED:
         return None
     return last.base_tree if (last.left_at, last.left_tree) == (stand.head, stand.tree) else None

@@ -79,7 +79,7 @@ def judge(facts: Facts) -> Judged:
         case Ending.CANCELLED | Ending.HELD:
             proof = Proof.UNVERIFIED if ending is Ending.HELD and facts.held else None  # there may be work of an agent
             return Judged(ending, Verdict(ending.value), cause, proof=proof, reason=cause if proof else "")
-        case Ending.QUESTION:
+        case Ending.QUESTION | Ending.NO_BASE:
             return _nobodys_fault(facts, ending, cause) if facts.answered else Judged(ending, Verdict.ASKED, cause)
         case _ if ending in NOBODYS:
             return _nobodys_fault(facts, ending, cause)

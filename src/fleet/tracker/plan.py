@@ -22,7 +22,9 @@ from fleet.core.text import clean, nearest
 from fleet.tracker import spec as specs
 
 WORDS = ("id", "title", "description", "priority", "after")
-TOLD = tuple(name for name in specs.NAMES if name != "interactive")  # that is begun by a person, in a terminal
+# An interactive task is begun by a person in a terminal, and what is checked out fleet sees for itself.
+NOT_TOLD = ("interactive", "checked_out")
+TOLD = tuple(name for name in specs.NAMES if name not in NOT_TOLD)
 NAMES = (*WORDS, *TOLD)
 SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 UNITS: dict[str, Callable[[str], float]] = {

@@ -68,6 +68,8 @@ def parse(found: dict[str, Any], where: str) -> Spec:
         deletions=_given(found, "deletions", where, _is_whole, "a whole number"),
         protected=_globs(found, "protected", where),
         needs=_needs(found, where),
+        onto=_given(found, "onto", where, _is_word, "the name of a branch"),
+        checked_out=_given(found, "checked_out", where, _is_word, "the name of a branch"),
     )
 
 

@@ -6,6 +6,7 @@ user's own repository, filters are all that is run.
 """
 
 from fleet.host.repository.feed import fast_import
+from fleet.host.repository.merge import Merged, Merges
 from fleet.host.repository.refs import blob, branch_of, linked, linked_below, make_way, ref, refs, tree_of
 from fleet.host.repository.remove import Stuck, remove_tree, room
 from fleet.host.repository.tell import Locked, ask, do, now, refused, under
@@ -14,6 +15,8 @@ from fleet.host.repository.workshop import Entry, Waits, Workshop, workshop
 __all__ = [
     "Entry",
     "Locked",
+    "Merged",
+    "Merges",
     "Stuck",
     "Waits",
     "Workshop",
