@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from standins.coders.scratch import Record, Scratch, scratch
+from standins.coders.scratch import Record, Scratch, scratch, until
 
 WHO = ("-c", "user.name=n", "-c", "user.email=n@example.invalid")
 RUNNER = """\
@@ -163,3 +165,31 @@ def test_adding_looks_at_the_check_and_runs_nothing(day: Day) -> None:
     assert (wrong.code, wrong.err.splitlines()[0]) == (
         2, "fleet: --needs: '../venv' must be a plain path inside the project, such as .venv",
     )  # fmt: skip
+
+
+def test_a_run_on_the_base_ends_with_its_supervisor_and_with_its_task(tmp_path: Path) -> None:
+    with scratch(tmp_path) as home:
+        gate, never = home.root / "gate", home.root / "never"
+        os.mkfifo(gate)
+        os.mkfifo(never)
+        home.settle("coder=works", coders={"works": {"argv": ["/bin/sh", "-c", "date >work.txt"]}})
+        place = home.place("p", git=True)
+        task = home.add("work", "--cwd", place, "--check", f"test -e work.txt || {{ cat {gate}; exit 3; }}")
+        for sign in (signal.SIGKILL, signal.SIGTERM):
+            supervisor = home.run()
+            supervisor.hear("base check begun")
+            until(home.keepers)
+            supervisor.stop(sign)
+            if sign == signal.SIGTERM:
+                until(lambda: not home.keepers())
+        supervisor = home.run()
+        supervisor.hear("base check begun")
+        unwanted = home.add("too late", "--cwd", place, "--check", f"cat {never}")
+        supervisor.hear("base check begun", task=unwanted)
+        home.ok("abort", unwanted)
+        with gate.open("w"):  # the check on the base reads it to its end
+            pass
+        supervisor.hear("settled", task=task)
+        rows = home.tasks()
+        assert (rows[task]["proof"], rows[task]["attempts"]) == ("verified", 1)
+        assert (rows[unwanted]["state"], rows[unwanted]["started"]) == ("cancelled", None)

@@ -27,6 +27,7 @@ from fleet.evidence.tree import look_into
 from fleet.host import repository
 from fleet.places import Ground
 from fleet.supervisor.aside import aside, at_leisure
+from fleet.supervisor.choice import LOCK
 from fleet.supervisor.house import House
 from fleet.supervisor.trees import demands_of
 from fleet.supervisor.verify import Run, end_checks, key_of, run_check, where_of
@@ -55,7 +56,7 @@ class BaseRuns:
     def __init__(self, house: House) -> None:
         self._house = house
         self._store = CheckRuns(house.home)
-        self._shared: dict[str, asyncio.Task[Check]] = {}
+        self._shared: dict[str, asyncio.Task[BaseRun]] = {}
         self._of_attempts: dict[str, asyncio.Task[list[BaseRun]]] = {}
         self._clearing: asyncio.Future[None] | None = None  # of what an earlier supervisor left
 
@@ -127,23 +128,32 @@ class BaseRuns:
     async def _run(self, attempt: Attempt, spec: CheckSpec) -> BaseRun:
         ground, inner = await aside(where_of, attempt)
         key = await aside(key_of, self._house, ground, inner, attempt.base_tree or "", spec)
+        if key not in self._shared:
+            self._shared[key] = asyncio.create_task(self._find_or_run(attempt, spec, key))
+            self._shared[key].add_done_callback(lambda _: self._shared.pop(key, None))
+        run = await asyncio.shield(self._shared[key])
+        if not run.obstacle:
+            return run
+        return replace(run, obstacle=await at_leisure(partial(obstacle_of, attempt, ground, inner, spec, run.check)))
+
+    async def _find_or_run(self, attempt: Attempt, spec: CheckSpec, key: str) -> BaseRun:
+        """What the check says: by the store, or run now and kept there, unless it could not start."""
         known = await aside(self._store.find, key)
         if known is not None:
             return BaseRun(known)
-        if key not in self._shared:
-            self._shared[key] = asyncio.create_task(self._run_here(attempt, spec, key))
-            self._shared[key].add_done_callback(lambda _: self._shared.pop(key, None))
-        check = await asyncio.shield(self._shared[key])
-        lost = check.lost or check.seconds is None
-        why = "" if check.passed or lost else await at_leisure(partial(_obstacle, attempt, ground, inner, spec, check))
-        if not why and not lost:
-            await aside(self._store.keep, key, check)
-        return BaseRun(check, why)
+        run = BaseRun(await self._run_here(attempt, spec, key))
+        if is_red(run):
+            ground, inner = await aside(where_of, attempt)
+            why = await at_leisure(partial(obstacle_of, attempt, ground, inner, spec, run.check))
+            run = replace(run, obstacle=why)
+        if not run.obstacle and (run.check.passed or is_red(run)):
+            await aside(self._store.keep, key, run.check)
+        return run
 
     async def _run_here(self, attempt: Attempt, spec: CheckSpec, key: str) -> Check:
         """One check, run in a home of its own inside ours, as if it were of an attempt of that name."""
         house, name = self._house, key[:ID_CHARS]
-        apart = replace(house, home=house.home / DIRECTORY, also_hidden=(house.home,))
+        apart = replace(house, home=house.home / DIRECTORY, also_hidden=(house.home,), lock=house.home / LOCK)
         alone = replace(attempt, id=name, task=name, number=1, checks=0)
         result = Result(attempt.base, attempt.base, [], [], None, None, tree=attempt.base_tree)
         house.log.say("base check begun", task=attempt.task, attempt=attempt.id, check=clean(spec.name or spec.run))
@@ -206,7 +216,7 @@ def _end(house: House, attempt: Attempt) -> None:
         repository.remove_tree(house.task_directory(attempt.task))
 
 
-def _obstacle(attempt: Attempt, ground: Ground, inner: PurePosixPath, spec: CheckSpec, check: Check) -> str:
+def obstacle_of(attempt: Attempt, ground: Ground, inner: PurePosixPath, spec: CheckSpec, check: Check) -> str:
     """Why a check that failed could not start; empty when it could, or when the task could mend it."""
     found = missing(check.code, check.tail)
     if found is None or check.counts:

@@ -33,6 +33,7 @@ class House:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     now: Callable[[], float] = time.time
     also_hidden: tuple[Path, ...] = ()  # from checks, beside the home
+    lock: Path | None = None  # of the supervisor without which nobody wants its checks; None: they come to their end
 
     @property
     def runtime(self) -> Runtime:

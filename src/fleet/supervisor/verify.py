@@ -37,6 +37,7 @@ from fleet.supervisor.start import limited
 from fleet.supervisor.trees import demands_of
 
 SHELL = ("/bin/sh", "-c")
+ORPHAN_S = 5.0  # for which a check goes on that nobody wants
 CHECK_OUTPUT = 16 * 1024 * 1024
 READ_BYTES = 256 * 1024  # of the end of each stream of a check, to find what failed
 MAX_FAILURE_CHARS = 400
@@ -283,8 +284,8 @@ async def _run(
         stdin="",
         timeout=spec.timeout,
         output=CHECK_OUTPUT,
-        dead_man=spec.timeout,
-        supervisor_lock=house.home / LOCK,
+        dead_man=spec.timeout if house.lock is None else ORPHAN_S,
+        supervisor_lock=house.lock or house.home / LOCK,
         fence=check_fence(house, attempt, (room.top, compiled), room.lenders, marks(house, attempt)),
     )
     hold = await aside(keeper.hold, directory, start)
