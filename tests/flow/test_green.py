@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ import pytest
 
 from fleet.gateway import environment
 from fleet.nodes.demonstration import DemonstrationNode, Reply
-from flow.conftest import free_port
+from flow.conftest import Boxes, direct_yaml, free_port
 from standins import bad_nodes
 from standins.coders.scratch import Ran, until
 
@@ -169,14 +170,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         yield plane
 
 
-def without_tools(plane: Plane) -> AbstractContextManager[None]:
-    return node_that(plane.nodes["big"], capabilities={"demo:32b": ("completion",)})
-
-
-def without_its_model(plane: Plane) -> AbstractContextManager[None]:
-    return node_that(plane.nodes["big"], models=("other:1b",))
-
-
 @contextmanager
 def node_that(node: DemonstrationNode, **facts: Any) -> Iterator[None]:
     before = {name: getattr(node, name) for name in facts}
@@ -189,33 +182,116 @@ def node_that(node: DemonstrationNode, **facts: Any) -> Iterator[None]:
             setattr(node, name, value)
 
 
-BROKEN: dict[str, tuple[Callable[[Plane], AbstractContextManager[None]], str]] = {
+def chat(plane: Plane, behave: bad_nodes.Behaviour) -> AbstractContextManager[None]:
+    """The heavy node is there and has its model, and does this with every request."""
+    return plane.door("big", bad_nodes.by_path({"/api/chat": behave}, plane.doors["big"]))
+
+
+STALE = "local-heavy: the running gateway has an older file, and asks demo:32b on http://127.0.0.1:"
+DEEP = "--deep"
+BROKEN: dict[str, tuple[Callable[[Plane], AbstractContextManager[None]], tuple[str, ...], str]] = {
     "a node that is off": (
-        lambda plane: plane.door("big", bad_nodes.hang_up),
+        lambda plane: plane.door("big", bad_nodes.hang_up), (),
         "implementer: local-heavy: node offline: connection broken",
     ),
-    "a node that lost the model": (without_its_model, "implementer: local-heavy: the node does not have the model"),
-    "a model without tools": (without_tools, "demo:32b on big has no tools"),
+    "a node that lost the model": (
+        lambda plane: node_that(plane.nodes["big"], models=("other:1b",)), (),
+        "implementer: local-heavy: the node does not have the model",
+    ),
+    "a model without tools": (
+        lambda plane: node_that(plane.nodes["big"], capabilities={"demo:32b": ("completion",)}), (),
+        "demo:32b on big has no tools",
+    ),
     "another key": (
-        lambda plane: plane.file(".subagent-fleet/master.key", lambda _: OTHER_KEY),
+        lambda plane: plane.file(".subagent-fleet/master.key", lambda _: OTHER_KEY), (),
         "it does not accept this project's key",
     ),
     "a gateway with an older file": (
         lambda plane: plane.file("fleet.yaml", lambda text: text.replace("demo:32b", "demo:33b"), "generate"),
-        "local-heavy: the running gateway has an older file, and asks demo:32b on http://127.0.0.1:",
+        (), STALE,
     ),
     "a file that somebody edited": (
-        lambda plane: plane.file("litellm_config.yaml", lambda text: text.replace("demo:32b", "demo:1b")),
+        lambda plane: plane.file("litellm_config.yaml", lambda text: text.replace("demo:32b", "demo:1b")), (),
         "litellm_config.yaml (edited)",
     ),
-}
+    "a node that refuses what agents ask": (
+        lambda plane: chat(plane, bad_nodes.answer("400 Bad Request", b'{"error": "does not support thinking"}')),
+        (DEEP,), "does not support thinking",
+    ),
+    "a node that hangs up on requests": (
+        lambda plane: chat(plane, bad_nodes.hang_up), (DEEP,), "local-heavy: big did not answer at",
+    ),
+    "a node that says yes to everything": (
+        lambda plane: chat(plane, bad_nodes.answer("200 OK", b"<html>Sign in</html>")), (DEEP,),
+        "the answer is empty",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_set_up_is_never_green(plane: Plane, name: str) -> None:
-    broken, expected = BROKEN[name]
+    broken, options, expected = BROKEN[name]
     with broken(plane):
-        assert expected in plane.faults()
+        assert expected in plane.faults(*options)
+        if options:
+            assert plane.routes()["implementer"]["served"] is False, "status shows the last"
+    assert plane.faults(*options) == ""
+
+
+def test_green_means_that_a_request_of_an_agents_kind_was_answered(plane: Plane) -> None:
+    before = {name: len(node.asked("/api/chat")) for name, node in plane.nodes.items()}
+    deep = plane.run("doctor", DEEP)
+    assert (deep.code, "all well" in deep.out) == (0, True), deep.out
+    for name, node in plane.nodes.items():
+        (asked,) = node.asked("/api/chat")[before[name] :]
+        assert asked["tools"]
+        assert asked["options"]["num_ctx"] == (32768 if name == "big" else 16384)
+        assert (asked["keep_alive"], asked["stream"]) == (-1, True)
+    route = plane.routes()["planner"]
+    assert (route["state"], route["served"], route["last"]["ok"]) == ("answered", True, True)
+    assert [(place["node"], place["last"]["ok"]) for place in route["places"]] == [("small", True), ("twin", True)]
+    assert "served: yes (small answered at " in plane.run("status").out
+    home = Path(plane.env["FLEET_HOME"])
+    assert [path for path in home.rglob("*.jsonl") if "requests" in path.name] == [], "no request of an agent"
+
+
+def test_a_busy_node_is_left_alone(plane: Plane) -> None:
+    assert plane.faults(DEEP) == ""
+    go_on, big = threading.Event(), plane.nodes["big"]
+    key = (plane.project / ".subagent-fleet/master.key").read_text().strip()
+    body = {"model": "local-heavy", "max_tokens": 9, "messages": [{"role": "user", "content": "work"}]}
+    with node_that(big, mind=lambda _: Reply(str(go_on.wait(60)))):
+        client = http.client.HTTPConnection("127.0.0.1", plane.port, timeout=60)
+        seen = len(big.asked("/api/chat"))
+        client.request("POST", "/v1/messages", json.dumps(body), {"authorization": f"Bearer {key}"})
+        try:
+            until(lambda: len(big.asked("/api/chat")) > seen)
+            deep = plane.run("doctor", DEEP)
+        finally:
+            go_on.set()
+        assert client.getresponse().status == 200
+        client.close()
+    assert (deep.code, "big is busy, last answered " in deep.out) == (0, True), deep.out
+    assert len(big.asked("/api/chat")) == seen + 1
+
+
+def test_gateway_up_asks_what_is_in_memory_and_warmup_all(plane: Plane) -> None:
+    big = plane.nodes["big"]
+    with node_that(big, loaded={}):
+        seen = len(big.asked("/api/chat"))
+        up = plane.run("gateway", "up")
+        assert "local-small on small: answered in " in up.err
+        assert "local-heavy" not in up.err
+        assert len(big.asked("/api/chat")) == seen, "it was not in memory"
+        warm = plane.run("warmup", "--json")
+        assert warm.code == 0, warm.err
+        assert {one["model"]: one["asked"]["result"] for one in warm.json()} == {
+            "small-coder": "answered", "twin-coder": "answered", "heavy-coder": "answered",
+        }  # fmt: skip
+        with node_that(big, capabilities={"demo:32b": ("completion",)}):
+            refused = plane.run("warmup", "--model", "heavy-coder")
+        assert (refused.code, "does not support tools" in refused.out) == (1, True), "loaded, and of no use to an agent"
+    assert plane.faults(DEEP) == ""
 
 
 def test_an_agent_is_served_by_the_other_node_of_its_alias(plane: Plane) -> None:
@@ -272,3 +348,14 @@ def test_a_litellm_that_somebody_else_started_is_seen_for_what_it_is(tmp_path: P
             finally:
                 theirs.terminate()
         assert plane.routes()["planner"]["served"] is False
+
+
+def test_in_direct_mode_the_node_itself_is_asked(tmp_path: Path) -> None:
+    with a_plane(tmp_path) as plane:
+        text = direct_yaml(Boxes(plane.nodes["small"], plane.nodes["big"], plane.port))
+        (plane.project / "fleet.yaml").write_text(text)
+        assert plane.run("generate").code == 0
+        assert plane.faults(DEEP) == ""
+        (asked,) = plane.nodes["small"].asked("/v1/messages")
+        assert (asked["model"], asked["thinking"], len(asked["tools"])) == ("demo:7b", {"type": "adaptive"}, 1)
+        assert plane.routes()["planner"]["state"] == "answered"

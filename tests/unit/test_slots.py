@@ -144,3 +144,24 @@ def test_no_cap_is_no_cap() -> None:
 @pytest.mark.parametrize("deployment", [{}, {"model_info": None}, {"model_info": {"id": "x"}}])
 def test_a_deployment_that_is_not_ours_is_left_alone(deployment: dict[str, Any]) -> None:
     assert slots.candidate(deployment) is None
+
+
+def test_a_probe_does_not_wait_and_takes_nobodys_place() -> None:
+    async def story() -> None:
+        hooks = slots.FleetSlots()
+        deployment = {
+            "model_info": {"node": "big", "model_slots": 1, "node_slots": 1},
+            "litellm_params": {"model": "m"},
+        }
+        marked = {"litellm_call_id": "p", "proxy_server_request": {"headers": {"X-Fleet-Probe": "1"}}}
+        await hooks.async_filter_deployments("a", [deployment], [], {"litellm_call_id": "at work"})
+        with pytest.raises(slots.Busy) as refused:
+            await hooks.async_filter_deployments("a", [deployment], [], marked)
+        assert refused.value.status_code == 423, "LiteLLM tries it once"
+        await hooks.async_post_call_failure_hook(marked, refused.value)
+        assert list(hooks.slots.leases) == ["at work"]
+        assert hooks.slots.failed == {}, "a busy node has not failed"
+        hooks.slots.give_back("at work")
+        assert await hooks.async_filter_deployments("a", [deployment], [], marked) == [deployment]
+
+    run(story())

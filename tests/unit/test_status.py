@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from fleet import nodes
-from fleet.app import doctor_models
+from fleet.app import doctor_models, models
 from fleet.app.models import judge_route
-from fleet.app.readiness import Place, State, judge
+from fleet.app.readiness import Place, State, judge, say_when
 from fleet.config import read
 from fleet.core.fleet import Fleet
-from fleet.gateway import served
+from fleet.gateway import answers, probe, served
+from fleet.gateway.answers import Answer
 from fleet.gateway.run import Status, child_environment
+from fleet.host import http
 from fleet.host.http import Cause
-from fleet.nodes import ServedModel, Survey
+from fleet.nodes import LoadedModel, ServedModel, Survey
 
 FLEET = read(
     """
@@ -33,7 +35,10 @@ agents: {a: {model: m, description: d}}
 ).fleet
 ONLINE = Survey("box", "ollama", "http://10.0.0.7:11434", (), nodes.State.ONLINE, models=(ServedModel("coder:latest"),))
 UP = Status(True, "u", 1, answers=True, deployments=served.wanted(FLEET))
+NOW = 1_800_000_000.0
+OK, LATE = Answer(NOW - 60, 0.84, True), Answer(NOW - 60, 9.0, False, "HTTP 400: does not support thinking")
 HAS, LACKS, OFF = Place("m", "box", True), Place("n", "two", False, "lacks it"), Place("o", "six", False, "offline")
+AT = say_when(NOW - 60, NOW)
 
 
 def with_model(model: str) -> Status:
@@ -43,7 +48,7 @@ def with_model(model: str) -> Status:
 @pytest.mark.parametrize(
     ("survey", "gateway", "served", "why"),
     [
-        (ONLINE, UP, True, "served"),
+        (ONLINE, UP, True, "not tried yet"),
         (replace(ONLINE, state=nodes.State.OFFLINE, cause=Cause.REFUSED), UP, False, "node offline: refused"),
         (replace(ONLINE, models=()), UP, False, "the node does not have the model"),
         (replace(ONLINE, models=None), UP, None, "the node does not tell which models it has"),
@@ -61,26 +66,116 @@ def with_model(model: str) -> Status:
 def test_a_route_is_served_only_when_everything_on_it_is_there(
     survey: Survey, gateway: Status, served: bool | None, why: str
 ) -> None:
-    found = judge_route(FLEET, FLEET.routes()[0], {"box": survey}, gateway)
+    places = {"m": models.place(FLEET.models["m"], survey, None, busy=False)}
+    found = judge_route(FLEET, FLEET.routes()[0], places, gateway, NOW)
     assert (found.served, found.why) == (served, why)
 
 
 @pytest.mark.parametrize(
-    ("obstacle", "places", "state", "why"),
+    ("blocked", "places", "state", "served", "why"),
     [
-        (None, [HAS], State.SERVED, "served"),
-        (None, [OFF, HAS], State.SERVED, "served"),
-        ("the gateway is not running", [HAS], State.NOT_SERVED, "the gateway is not running"),
-        (None, [LACKS], State.NOT_SERVED, "lacks it"),
-        (None, [LACKS, OFF], State.NOT_SERVED, "two: lacks it; six: offline"),
-        (None, [OFF, replace(HAS, has=None)], State.UNKNOWN, "the node does not tell which models it has"),
+        (None, [HAS], State.UNTRIED, True, "not tried yet"),
+        (None, [OFF, HAS], State.UNTRIED, True, "not tried yet"),
+        ("the gateway is not running", [replace(HAS, last=OK)], State.NOT_SERVED, False, "the gateway is not running"),
+        (None, [LACKS], State.NOT_SERVED, False, "lacks it"),
+        (None, [replace(LACKS, last=OK), OFF], State.NOT_SERVED, False, "two: lacks it; six: offline"),
+        (None, [OFF, replace(HAS, has=None)], State.UNKNOWN, None, "the node does not tell which models it has"),
+        (None, [replace(HAS, last=OK)], State.ANSWERED, True, f"box answered at {AT} in 0.8 s"),
+        (None, [replace(HAS, has=None, last=OK)], State.ANSWERED, True, f"box answered at {AT} in 0.8 s"),
+        (
+            None, [replace(LACKS, last=LATE), replace(HAS, last=OK)], State.ANSWERED, True,
+            f"box answered at {AT} in 0.8 s",
+        ),
+        (
+            None, [replace(HAS, last=LATE)], State.REFUSED, False,
+            f"box did not answer at {AT}: HTTP 400: does not support thinking",
+        ),
+        (
+            None, [replace(HAS, last=OK), replace(HAS, node="two", last=LATE)], State.PARTLY, True,
+            f"two did not answer at {AT}: HTTP 400: does not support thinking",
+        ),
+        (
+            None, [replace(HAS, last=replace(OK, at=NOW - 9999))], State.UNTRIED, True,
+            f"before the gateway was started, box answered at {say_when(NOW - 9999, NOW)} in 0.8 s",
+        ),
+        (None, [replace(HAS, last=OK, busy=True)], State.ANSWERED, True, f"box is busy, last answered {AT}"),
+        (None, [replace(HAS, busy=True)], State.UNTRIED, True, "box is busy, not tried yet"),
     ],
-)
-def test_an_agent_is_served_by_any_model_of_its_alias(
-    obstacle: str | None, places: list[Place], state: State, why: str
+)  # fmt: skip
+def test_what_is_said_of_an_agent(
+    blocked: str | None, places: list[Place], state: State, served: bool | None, why: str
 ) -> None:
-    found = judge(obstacle, places)
-    assert (found.state, found.why) == (state, why)
+    found = judge(blocked, places, NOW - 600, NOW)
+    assert (found.state, found.served, found.why) == (state, served, why)
+
+
+HELD = LoadedModel("coder:latest", context=8192)
+
+
+@pytest.mark.parametrize(
+    ("model", "survey", "load", "paid", "why"),
+    [
+        ("m", replace(ONLINE, loaded=(HELD,)), False, False, None),
+        ("m", replace(ONLINE, loaded=()), False, False, "not in memory"),
+        ("m", replace(ONLINE, loaded=()), True, False, None),
+        ("m", ONLINE, False, False, "whether it is in memory is unknown"),
+        ("m", ONLINE, True, False, None),
+        (
+            "m", replace(ONLINE, loaded=(replace(HELD, context=4096),)), False, False,
+            "in memory with a context of 4096, not 8192",
+        ),
+        ("m", replace(ONLINE, state=nodes.State.OFFLINE, cause=Cause.REFUSED), True, True, "node offline: refused"),
+        ("m", replace(ONLINE, models=()), True, True, "the node does not have the model"),
+        (
+            "m", replace(ONLINE, models=(ServedModel("coder", remote=True),), loaded=(HELD,)), True, False,
+            "it would cost money: --paid",
+        ),
+        ("far", replace(ONLINE, node="paid", models=None), True, False, "it would cost money: --paid"),
+        ("far", replace(ONLINE, node="paid", models=None), False, True, None),
+    ],
+)  # fmt: skip
+def test_a_probe_loads_nothing_unasked_and_costs_nothing_unasked(
+    model: str, survey: Survey, load: bool, paid: bool, why: str | None
+) -> None:
+    assert probe.why_not(FLEET, FLEET.models[model], survey, load=load, paid=paid) == why
+
+
+STOP = b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
+WORD = b'event: content_block_delta\ndata: {"type": "content_block_delta"}\n\n'
+CALL = b'event: content_block_start\ndata: {"content_block": {"type": "tool_use", "name": "nothing"}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "by", "why"),
+    [
+        (WORD + STOP, "x=m@box", ""),
+        (CALL + STOP, None, ""),
+        (b"event: message_start\ndata: {}\n\n" + STOP, None, "the answer is empty"),
+        (b'{"type": "message"}', None, ""),
+        (WORD + STOP, "x=old@box", "another model answered: x=old@box"),
+        (b"event: message_start\ndata: {}\n\n", None, "the answer broke off before its end"),
+        (b'event: error\ndata: {"error": "out of memory"}\n\n' + STOP, None,
+         'the answer is an error: {"error": "out of memory"}'),
+        (b"<html>sign in here</html>", None, "what came is no answer of a model"),
+        (b"[]", None, "what came is no answer of a model"),
+    ],
+)  # fmt: skip
+def test_only_a_whole_answer_of_the_model_itself_is_one(body: bytes, by: str | None, why: str) -> None:
+    said = http.Answer(200, body, {probe.ANSWERED_BY: by} if by else {})
+    assert probe.why_unanswered(said, FLEET.models["m"]) == why
+
+
+def test_an_answer_is_remembered_of_exactly_what_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_HOME", str(tmp_path / "home"))
+    answers.keep(FLEET, tmp_path, {"m": OK, "far": LATE})
+    assert answers.recall(FLEET, tmp_path) == {"m": OK, "far": LATE}
+    assert (tmp_path / answers.PATH).stat().st_mode & 0o777 == 0o600
+    longer = replace(FLEET, models={"m": replace(FLEET.models["m"], context=16384)})
+    assert answers.recall(longer, tmp_path) == {}
+    answers.keep(longer, tmp_path, {"m": OK})
+    assert answers.recall(FLEET, tmp_path) == {}, "what fleet.yaml no longer has is forgotten"
+    (tmp_path / answers.PATH).write_text('{"half')
+    assert answers.recall(FLEET, tmp_path) == {}
 
 
 def findings(fleet: Fleet, survey: Survey, check: str) -> list[str]:

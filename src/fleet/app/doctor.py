@@ -45,14 +45,22 @@ class Check:
     plane: Plane = Plane.WORK
 
 
-def examine(config: Path, out: Path, timeout: float) -> list[Check]:
+@dataclass(frozen=True, slots=True)
+class Deep:
+    """Ask every model as an agent asks, which loads those that are not in memory."""
+
+    paid: bool
+    say: Callable[[str], None]
+
+
+def examine(config: Path, out: Path, timeout: float, deep: Deep | None = None) -> list[Check]:
     """Everything: the work plane always, the models plane where a fleet.yaml sets one up."""
     from fleet.app.doctor_work import check_work
     from fleet.config.fleet_yaml import text_of
 
     if config != Path(FLEET_YAML):
         text_of(config)  # one that was named must be there
-    models = guarded("models", lambda: _check_models(config, out, timeout))
+    models = guarded("models", lambda: _check_models(config, out, timeout, deep))
     return [*check_work(Path.cwd()), *(replace(check, plane=Plane.MODELS) for check in models)]
 
 
@@ -82,7 +90,7 @@ def first_problem(problem: FleetError) -> str:
     return f"{problem.path}:{problem.problems[0]}{more}"
 
 
-def _check_models(config: Path, out: Path, timeout: float) -> Iterator[Check]:
+def _check_models(config: Path, out: Path, timeout: float, deep: Deep | None) -> Iterator[Check]:
     from fleet.config import load
 
     try:
@@ -98,4 +106,4 @@ def _check_models(config: Path, out: Path, timeout: float) -> Iterator[Check]:
         yield Check("fleet.yaml", Health.NOTE, warning)
     from fleet.app.doctor_models import check_models
 
-    yield from check_models(loaded.fleet, out, timeout)
+    yield from check_models(loaded.fleet, out, timeout, deep)

@@ -13,14 +13,17 @@ from urllib.parse import urlsplit
 from fleet import nodes
 from fleet.app import capabilities
 from fleet.app import files as project_files
-from fleet.app.doctor import AGENT, PROGRAMS, Check, Health, guarded
+from fleet.app.doctor import AGENT, PROGRAMS, Check, Deep, Health, guarded
+from fleet.app.gateway import say_probe
 from fleet.app.models import RouteStatus, judged
+from fleet.app.probes import probe_models
 from fleet.app.readiness import State
 from fleet.config.local import where
 from fleet.core.fleet import Fleet, Kind, Model, Node, Provider
 from fleet.core.text import clean
 from fleet.evidence.ledger import Ledger
 from fleet.gateway import direct, environment, keys, run
+from fleet.gateway.probe import Probe, Result
 from fleet.generate import env
 from fleet.generate.litellm import max_input_tokens
 from fleet.generate.roles import defaults
@@ -30,7 +33,14 @@ from fleet.host import database, files, machine
 OVERHEAD = 1.2
 # What Claude Code 2.1 sends before anybody has said anything; more to an alias with the name of one of its own models.
 PROMPT_TOKENS, FAMILY_PROMPT_TOKENS = 10_700, 19_400
-SERVED_HEALTH = {State.SERVED: Health.OK, State.NOT_SERVED: Health.WRONG, State.UNKNOWN: Health.UNKNOWN}
+AGENT_HEALTH = {
+    State.ANSWERED: Health.OK,
+    State.UNTRIED: Health.NOTE,
+    State.UNKNOWN: Health.UNKNOWN,
+    State.PARTLY: Health.WRONG,
+    State.REFUSED: Health.WRONG,
+    State.NOT_SERVED: Health.WRONG,
+}
 FAMILY_WORDS = ("sonnet", "opus", "haiku")
 
 
@@ -46,12 +56,20 @@ class Facts:
     routes: tuple[RouteStatus, ...] = ()
 
 
-def check_models(fleet: Fleet, out: Path, timeout: float) -> Iterator[Check]:
+def check_models(fleet: Fleet, out: Path, timeout: float, deep: Deep | None = None) -> Iterator[Check]:
+    probes = _probe(fleet, out, deep) if deep else []
+    busy = [one.model for one in probes if one.result is Result.BUSY]
     surveys, known = capabilities.ask(fleet, out, timeout, loaded=True)
     capabilities.keep(fleet, out, known)
-    facts = Facts(fleet, out, {survey.node: survey for survey in surveys}, known, *judged(fleet, out, surveys))
+    facts = Facts(fleet, out, {survey.node: survey for survey in surveys}, known, *judged(fleet, out, surveys, busy))
     for check in CHECKS:
         yield from guarded(check.__name__, partial(check, facts))
+
+
+def _probe(fleet: Fleet, out: Path, deep: Deep) -> list[Probe]:
+    models = list(fleet.models.values())
+    deep.say(f"asking {len(models)} models as an agent asks; what is not in memory is loaded")
+    return probe_models(fleet, out, models, lambda one: deep.say(say_probe(one)), load=True, paid=deep.paid)
 
 
 def litellm(facts: Facts) -> Iterator[Check]:
@@ -150,13 +168,14 @@ def _at_work(fleet: Fleet, out: Path) -> tuple[str, ...]:
 
 
 def agent_answers(facts: Facts) -> Iterator[Check]:
-    """Whether each agent's requests get as far as a node that has its model."""
+    """Whether each agent's requests get as far as a node that has its model, and were answered there."""
     for now in facts.routes:
-        health = SERVED_HEALTH[now.state]
+        health = AGENT_HEALTH[now.state]
         finding = f"{now.route.agent}: {clean(now.route.alias)}: {now.why}"
         if isinstance(facts.gateway, run.Status) and not facts.gateway.running and health is Health.WRONG:
             health = Health.NOTE  # whether that is a fault, the gateway's own check says
-        yield Check(AGENT, health, finding)
+        tried = now.state in (State.UNTRIED, State.UNKNOWN, State.REFUSED, State.PARTLY)
+        yield Check(AGENT, health, finding, "fleet doctor --deep" if tried else None)
 
 
 def exposed(facts: Facts) -> Iterator[Check]:

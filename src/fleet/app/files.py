@@ -12,7 +12,7 @@ from pathlib import Path
 from fleet.app import capabilities
 from fleet.core import FleetError, NotFound
 from fleet.core.fleet import Fleet
-from fleet.gateway import keys
+from fleet.gateway import answers, keys
 from fleet.generate import TARGETS, Change, File, gateway_file, manifest, render, target, write
 from fleet.generate.write import difference
 from fleet.host import files as disk
@@ -22,7 +22,7 @@ from fleet.places import unstaged
 __all__ = ["Cleaning", "Generation", "Only", "clean", "cleaning", "difference", "generate", "plan"]
 
 
-RECORDS = (keys.PATH, f"{disk.OWN}/discovery.json", capabilities.PATH, manifest.PATH)
+RECORDS = (keys.PATH, answers.PATH, f"{disk.OWN}/discovery.json", capabilities.PATH, manifest.PATH)
 
 
 class Only(StrEnum):

@@ -5,26 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from fleet.app.probes import probe_models
 from fleet.core import FleetError, NotFound
 from fleet.core.fleet import Fleet
 from fleet.core.text import clean
 from fleet.gateway import direct, run
 from fleet.gateway.direct import Direct
+from fleet.gateway.probe import Probe, Result
 from fleet.gateway.run import Status
 from fleet.host import files
 
-__all__ = ["Direct", "Status", "down", "log", "log_lines", "status", "up"]
+__all__ = ["Direct", "Status", "down", "log", "log_lines", "say_probe", "status", "up"]
 
 LOG_PIECE_BYTES = 8 * 1024 * 1024
 
 
 def up(fleet: Fleet, out: Path, say: Callable[[str], None]) -> Status | Direct:
+    """Start it, and ask what is in memory as an agent asks."""
     if not fleet.is_direct:
-        return run.up(fleet, out, say)
+        now = run.up(fleet, out, say)
+        probe_models(fleet, out, list(fleet.models.values()), lambda one: _say_probe(one, say))
+        return now
     found = direct.check(fleet)
     if not found.answers:
         raise FleetError(f"{found.url} does not answer: {found.reason}", hint="fleet discover --verbose")
     return found
+
+
+def _say_probe(one: Probe, say: Callable[[str], None]) -> None:
+    if one.result is not Result.NOT_TRIED:
+        say(say_probe(one))
+
+
+def say_probe(one: Probe) -> str:
+    took = f" in {one.answer.seconds:.1f} s" if one.answer and one.answer.ok else ""
+    reason = f": {one.reason}" if one.reason else ""
+    return f"  {clean(one.alias)} on {one.node}: {one.result}{took}{reason}"
 
 
 def down(out: Path) -> int | None:

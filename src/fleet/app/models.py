@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from fleet import nodes
 from fleet.app import capabilities
-from fleet.app.readiness import Place, State, judge
+from fleet.app.probes import probe_models
+from fleet.app.readiness import Place, State, judge, obstacle
 from fleet.core import NotFound
 from fleet.core.fleet import Fleet, Model, Route
 from fleet.core.text import clean, nearest
-from fleet.gateway import direct, run, served
+from fleet.gateway import answers, direct, run
+from fleet.gateway.probe import Probe, Result
 from fleet.host import files
 
 DISCOVERY = ".subagent-fleet/discovery.json"
@@ -31,6 +34,19 @@ class RouteStatus:
     state: State
     alias_known: bool | None  # the running gateway answers it with the models of fleet.yaml; None: no gateway tells
     places: tuple[Place, ...]  # every model that has the alias
+    last: answers.Answer | None = None  # of all of them
+
+
+@dataclass(frozen=True, slots=True)
+class WarmModel:
+    """How warming a model went, and what it made of a request as agents send it."""
+
+    model: str
+    node: str
+    served: str
+    ok: bool
+    reason: str
+    asked: Probe | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +94,25 @@ def _must_know(name: str, known: Iterable[str], what: str) -> None:
         raise NotFound(words, hint=f"the {what}s are: {', '.join(map(clean, names))}")
 
 
-def warmup(fleet: Fleet, models: Sequence[Model], done: Callable[[nodes.Warmed], None]) -> list[nodes.Warmed]:
-    return asyncio.run(nodes.warm(fleet, models, done))
+def warmup(
+    fleet: Fleet, out: Path, models: Sequence[Model], done: Callable[[nodes.Warmed], None], *, paid: bool = False
+) -> list[WarmModel]:
+    """Load models, then ask each of them through the gateway as an agent asks."""
+    warmed = asyncio.run(nodes.warm(fleet, models, done))
+    loaded = [fleet.models[one.model] for one in warmed if one.ok]
+    asked = {one.model: one for one in probe_models(fleet, out, loaded, load=True, paid=paid)}
+    return [_warm_model(one, asked.get(one.model)) for one in warmed]
+
+
+def _warm_model(warmed: nodes.Warmed, asked: Probe | None) -> WarmModel:
+    ok, reason = warmed.ok, warmed.reason
+    if asked and asked.result is Result.REFUSED:
+        ok, reason = False, f"{reason}, and does not answer an agent: {asked.reason}"
+    elif asked and asked.answer:
+        reason = f"{reason}; answered an agent's request in {asked.answer.seconds:.1f} s"
+    elif asked:
+        reason = f"{reason}; not asked as an agent asks: {asked.reason}"
+    return WarmModel(warmed.model, warmed.node, warmed.served, ok, reason, asked)
 
 
 def status(fleet: Fleet, out: Path, timeout: float) -> FleetStatus:
@@ -89,12 +122,18 @@ def status(fleet: Fleet, out: Path, timeout: float) -> FleetStatus:
 
 
 def judged(
-    fleet: Fleet, out: Path, surveys: Sequence[nodes.Survey]
+    fleet: Fleet, out: Path, surveys: Sequence[nodes.Survey], busy: Collection[str] = ()
 ) -> tuple[run.Status | direct.Direct, tuple[RouteStatus, ...]]:
-    """The gateway, and what is to be said of every agent, by what the nodes said."""
+    """The gateway, and what is to be said of every agent, by what the nodes said; `busy`: models that were just asked
+    and had no time.
+    """
     gateway = _direct(fleet, surveys) if fleet.is_direct else run.status(fleet, out)
-    by_name = {survey.node: survey for survey in surveys}
-    return gateway, tuple(judge_route(fleet, route, by_name, gateway) for route in fleet.routes())
+    by_name, last = {survey.node: survey for survey in surveys}, answers.recall(fleet, out)
+    found = {
+        model.name: place(model, by_name[model.node], last.get(model.name), busy=model.name in busy)
+        for model in fleet.models.values()
+    }
+    return gateway, tuple(judge_route(fleet, route, found, gateway, time.time()) for route in fleet.routes())
 
 
 def _direct(fleet: Fleet, surveys: Sequence[nodes.Survey]) -> direct.Direct:
@@ -104,33 +143,27 @@ def _direct(fleet: Fleet, surveys: Sequence[nodes.Survey]) -> direct.Direct:
 
 
 def judge_route(
-    fleet: Fleet, route: Route, surveys: Mapping[str, nodes.Survey], gateway: run.Status | direct.Direct
+    fleet: Fleet, route: Route, found: Mapping[str, Place], gateway: run.Status | direct.Direct, now: float
 ) -> RouteStatus:
-    alias_known, obstacle = None, None
+    alias_known, blocked, since = None, None, 0.0
     if isinstance(gateway, run.Status):
-        obstacle = _obstacle(fleet, route.alias, gateway)
-        alias_known = obstacle is None if gateway.answers else None
-    found = places(fleet, route, surveys)
-    decided = judge(obstacle, found)
-    return RouteStatus(route, decided.served, decided.why, decided.state, alias_known, found)
+        blocked, since = obstacle(fleet, route.alias, gateway), gateway.started or 0.0
+        alias_known = blocked is None if gateway.answers else None
+    places = tuple(found[model.name] for model in may_answer(fleet, route))
+    decided = judge(blocked, places, since, now)
+    last = max((place.last for place in places if place.last), key=lambda last: last.at, default=None)
+    return RouteStatus(route, decided.served, decided.why, decided.state, alias_known, places, last)
 
 
-def _obstacle(fleet: Fleet, alias: str, gateway: run.Status) -> str | None:
-    if gateway.answers:
-        return served.difference(alias, fleet, gateway.deployments)
-    return "the gateway is not running" if not gateway.running else str(gateway.reason)
+def may_answer(fleet: Fleet, route: Route) -> list[Model]:
+    """The models that may answer the route: those of its alias, or in direct mode the one that it names."""
+    if fleet.is_direct:
+        return [fleet.models[route.model]]
+    return [model for model in fleet.models.values() if model.alias == route.alias]
 
 
-def places(fleet: Fleet, route: Route, surveys: Mapping[str, nodes.Survey]) -> tuple[Place, ...]:
-    """Every model that may answer the route: those of its alias, or in direct mode the one that it names."""
-    models = [
-        m for m in fleet.models.values() if m.alias == route.alias and (not fleet.is_direct or m.name == route.model)
-    ]
-    return tuple(_place(model, surveys[model.node]) for model in models)
-
-
-def _place(model: Model, survey: nodes.Survey) -> Place:
+def place(model: Model, survey: nodes.Survey, last: answers.Answer | None, *, busy: bool) -> Place:
     if survey.state is nodes.State.OFFLINE:
-        return Place(model.name, model.node, False, f"node offline: {survey.cause}")
+        return Place(model.name, model.node, False, f"node offline: {survey.cause}", last)
     has = survey.serves(model)
-    return Place(model.name, model.node, has, "the node does not have the model" if has is False else "")
+    return Place(model.name, model.node, has, "the node does not have the model" if has is False else "", last, busy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,11 @@ from fleet.cli.screen import can_draw
 from fleet.cli.show import (
     BAD,
     GOOD,
+    MEH,
     config_option,
     data,
     json_option,
     out_option,
-    paint,
     size,
     table,
     talk,
@@ -32,7 +33,7 @@ from fleet.core.fleet import Fleet
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
-    from fleet.app.models import FleetStatus
+    from fleet.app.models import FleetStatus, RouteStatus
     from fleet.config import Loaded
     from fleet.nodes import ServedModel, Survey
 
@@ -50,6 +51,9 @@ class Seconds(click.FloatRange):
 timeout_option = click.option(
     "--timeout", type=Seconds(0.1, 600), default=5.0, show_default=True, help="Seconds to wait for a node."
 )
+
+
+paid_option = click.option("--paid", is_flag=True, help="Also ask models in clouds, which costs money.")
 
 
 def open_fleet(config: Path, load: Callable[[Path], Loaded] = load) -> Fleet:
@@ -144,9 +148,13 @@ def _with_remark(model: ServedModel) -> str:
 @config_option
 @click.option("--model", help="Warm only this model of fleet.yaml.")
 @click.option("--agent", help="Warm only the model this agent thinks with.")
+@paid_option
 @json_option
-def warmup(config: Path, model: str | None, agent: str | None, as_json: bool) -> None:
-    """Load models before the first request does: nodes in parallel, the models of a node in order."""
+def warmup(config: Path, model: str | None, agent: str | None, paid: bool, as_json: bool) -> None:
+    """Load models before the first request does: nodes in parallel, the models of a node in order.
+
+    Where the gateway runs, each is then asked through it as an agent asks.
+    """
     from fleet.app.models import to_warm
     from fleet.app.models import warmup as warm
 
@@ -158,7 +166,7 @@ def warmup(config: Path, model: str | None, agent: str | None, as_json: bool) ->
         click.echo("Warming models:")
     drawn = can_draw(sys.stderr)
     with click.progressbar(length=len(models), file=sys.stderr, label="warming", hidden=not drawn) as bar:
-        results = warm(fleet, models, lambda _: bar.update(1))
+        results = warm(fleet, config.parent, models, lambda _: bar.update(1), paid=paid)
     if as_json:
         data(results)
     else:
@@ -203,9 +211,20 @@ def show_status(now: FleetStatus) -> None:
     click.echo("\nAgent routing:")
     for status in now.routes:
         r = status.route
-        served = {True: "yes", False: "no", None: "unknown"}[status.served]
         line = f"  {r.agent} -> {r.node} -> {clean(r.served)} -> {clean(r.alias)}"
-        click.echo(f"{line}  served: {paint(served, STATES)}" + ("" if status.served else f" ({status.why})"))
+        click.echo(f"{line}  served: {_served(status)}")
+
+
+def _served(status: RouteStatus) -> str:
+    """Green is only what was answered."""
+    word = {True: "yes", False: "no", None: "unknown"}[status.served]
+    colour = GOOD if status.state == "answered" else BAD if status.served is False else MEH
+    why = f"{status.why}: fleet doctor --deep" if status.state == "untried" else status.why
+    if status.last and status.state == "not served":
+        from fleet.app.readiness import say_when
+
+        why += f"; last {'answered' if status.last.ok else 'asked'} {say_when(status.last.at, time.time())}"
+    return f"{click.style(word, fg=colour)} ({clean(why, 500)})"
 
 
 def _show_loaded(now: FleetStatus) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.models import timeout_option
+from fleet.cli.models import paid_option, timeout_option
 from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk, warn
 from fleet.core.text import clean
 
@@ -135,15 +135,19 @@ def _show_migrated(starter: Starter) -> None:
 @out_option
 @timeout_option
 @json_option
-def doctor(config: Path, out: Path | None, timeout: float, as_json: bool) -> None:
+@click.option("--deep", is_flag=True, help="Ask every model through the gateway as an agent asks. Loads models.")
+@paid_option
+def doctor(config: Path, out: Path | None, timeout: float, as_json: bool, deep: bool, paid: bool) -> None:
     """Check everything, and say how to mend what is wrong. Exit 1 when something is.
 
     The work plane is always checked: the installation, the home, the database, the supervisor, git, the agent CLIs.
     The models plane is checked where fleet.yaml names models.
     """
-    from fleet.app.doctor import examine
+    from fleet.app.doctor import Deep, examine
 
-    found = examine(config, out or config.parent, timeout)
+    if paid and not deep:
+        raise click.UsageError("--paid goes with --deep")
+    found = examine(config, out or config.parent, timeout, Deep(paid, talk) if deep else None)
     if as_json:
         data(found)
     else:
@@ -177,4 +181,5 @@ def _nothing_wrong(found: list[Check]) -> str:
     if not unproven:
         return f"all well ({len(found)} checks)"
     agents = ", ".join(clean(check.finding.partition(":")[0]) for check in unproven)
-    return f"nothing is wrong ({len(found)} checks), but no answer is known of: {agents}"
+    following = unproven[0].remedy or "fleet gateway up"
+    return f"nothing is wrong ({len(found)} checks), but no answer is known of: {agents}\n  next: {following}"

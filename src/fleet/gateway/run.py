@@ -65,6 +65,7 @@ class Desk:
         self.lock = files.home() / "gateway" / f"{mark}.lock"
         self.record = self.lock.with_suffix(".json")
         self.config = self.lock.with_suffix(".yaml")
+        self.answers_lock = self.lock.with_suffix(".answers.lock")
         self.records = self.lock.with_suffix("")  # the beginning of the names of what evidence.requests reads
         self.log = files.home() / "logging" / f"gateway-{mark}.log"
 

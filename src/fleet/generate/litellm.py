@@ -34,7 +34,7 @@ def render(fleet: Fleet) -> list[File]:
 
 
 def config(fleet: Fleet) -> dict[str, Any]:
-    shared = _shared(fleet)
+    shared = shared_aliases(fleet)
     return {
         "model_list": list(_model_list(fleet, shared)),
         "litellm_settings": {"drop_params": True, "telemetry": False},
@@ -63,7 +63,8 @@ def own_name(model: Model) -> str:
     return f"{model.alias}@{model.node}/{model.name}"
 
 
-def _shared(fleet: Fleet) -> dict[str, list[Model]]:
+def shared_aliases(fleet: Fleet) -> dict[str, list[Model]]:
+    """Each alias that several models have, and these."""
     groups: dict[str, list[Model]] = {}
     for model in fleet.models.values():
         groups.setdefault(model.alias, []).append(model)

@@ -10,7 +10,7 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,6 +56,7 @@ class Unanswered(Exception):
 class Answer:
     status: int
     body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)  # by their names in lower case
 
     def json(self) -> Any:
         try:
@@ -151,18 +152,19 @@ def _request(wire: h11.Connection, method: str, target: str, body: bytes, header
 async def _answer(wire: h11.Connection, reader: asyncio.StreamReader) -> Answer:
     """Read one whole answer, up to the limit."""
     status, body = 0, bytearray()
+    headers: dict[str, str] = {}
     while True:
         match wire.next_event():
             case h11.NEED_DATA:
                 wire.receive_data(await reader.read(65536))
-            case h11.Response(status_code=status):
-                pass
+            case h11.Response(status_code=status, headers=found):
+                headers = {name.decode(errors="replace"): value.decode(errors="replace") for name, value in found}
             case h11.Data(data=data):
                 body += data
                 if len(body) > MAX_BODY:
                     raise Unanswered(Cause.TOO_LARGE, f"more than {MAX_BODY // 1024**2} MiB")
             case h11.EndOfMessage():
-                return Answer(status, bytes(body))
+                return Answer(status, bytes(body), headers)
             case h11.ConnectionClosed():
                 raise h11.RemoteProtocolError("closed before it answered")
 
@@ -177,13 +179,14 @@ def _refusal(answer: Answer) -> Unanswered:
 
 
 def _error(answer: Answer) -> str | None:
-    """What model servers say of a failure: {"error": "one sentence"}."""
+    """What model servers say of a failure: {"error": "one sentence"}, or {"error": {"message": "several lines"}}."""
     try:
         said = answer.json()
     except Unanswered:
         return None
     error = said.get("error") if isinstance(said, dict) else None
-    return clean(error) if isinstance(error, str) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return clean(message.strip().partition("\n")[0]) if isinstance(message, str) else None
 
 
 def _explain(problem: Exception) -> Unanswered:

@@ -19,6 +19,7 @@ from typing import Any
 from litellm.integrations.custom_logger import CustomLogger
 
 PENALTY = 30.0  # seconds a node is avoided after it failed
+PROBE = "x-fleet-probe"  # a header: fleet asks only to see whether an answer comes
 GRACE = 60.0  # seconds after its time limit when a slot that nobody gave back is taken back
 
 
@@ -128,6 +129,17 @@ def call_of(data: Mapping[str, Any] | None) -> str | None:
     return str(found) if found else None
 
 
+class Busy(Exception):
+    """Said to a probe instead of letting it wait; 423, so that LiteLLM does not try again."""
+
+    status_code = 423
+
+
+def is_probe(data: Mapping[str, Any] | None) -> bool:
+    headers = ((data or {}).get("proxy_server_request") or {}).get("headers") or {}
+    return PROBE in {str(name).lower() for name in headers}
+
+
 def is_the_nodes_fault(problem: object) -> bool:
     """A request that the node understood and refused says nothing against the node."""
     status = getattr(problem, "status_code", None)
@@ -148,6 +160,8 @@ class FleetSlots(CustomLogger):  # type: ignore[misc]
         ours = {found: each for each in healthy_deployments if (found := candidate(each))}
         if call is None or not ours:
             return healthy_deployments
+        if is_probe(request_kwargs) and not any(map(self.slots.has_room, ours)):
+            raise Busy("fleet: busy with other requests")
         seconds = max(float(each.get("litellm_params", {}).get("timeout") or 600) for each in ours.values())
         return [ours[await self.slots.take(call, ours, seconds)]]
 
