@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.core import FleetError
+from fleet.host.repository.finish import finish_move
 from fleet.host.repository.move import InTheWay, Moved, move_branch
 
 
@@ -193,3 +194,49 @@ def test_an_unborn_branch_gets_its_first_files(tmp_path: Path, project: Project)
     (top / "added").unlink()
     move_branch(top / ".git", "main", None, project.new, why="landed")
     assert subprocess.run(["git", "status", "--porcelain"], cwd=top, capture_output=True, check=True).stdout == b""
+
+
+def finish(project: Project) -> bool:
+    aside = project.top.parent / "aside"
+    return finish_move(project.common, "main", project.old, project.new, since=0.0, why="finished", aside=aside)
+
+
+def cut_off_before(project: Project) -> None:
+    (project.common / "refs/heads/main.lock").write_text(project.new)
+
+
+def cut_off_after_the_files(project: Project) -> None:
+    project.git("read-tree", "-m", "-u", project.old, project.new)
+
+
+def cut_off_among_the_files(project: Project) -> None:
+    cut_off_before(project)
+    (project.common / "index.lock").touch()
+    (project.common / "HEAD.lock").touch()
+    project.write({"changed": "2\n", "deep/down": "", "own.env": "thei"})
+    (project.top / "gone").unlink()
+
+
+@pytest.mark.parametrize(
+    ("cut_off", "moved"),
+    [(cut_off_before, False), (cut_off_after_the_files, True), (cut_off_among_the_files, True)],
+)
+def test_a_move_that_was_cut_off_is_finished_or_never_was(
+    project: Project, cut_off: Callable[[Project], None], moved: bool
+) -> None:
+    project.write({"other": "mine\n", "unknown": "mine\n"})
+    cut_off(project)
+    assert finish(project) is moved
+    assert project.git("rev-parse", "main") == (project.new if moved else project.old)
+    assert project.git("status", "--porcelain") == "M other\n?? unknown"
+    assert finish(project) is moved
+    assert not list(project.common.rglob("*.lock"))
+
+
+def test_what_a_person_changed_since_a_move_was_cut_off_is_never_taken_for_half_written(project: Project) -> None:
+    cut_off_among_the_files(project)
+    project.write({"added": "mine, and longer\n"})
+    with pytest.raises(InTheWay, match="added"):
+        finish(project)
+    assert (project.top / "added").read_text() == "mine, and longer\n"
+    assert project.git("rev-parse", "main") == project.old

@@ -20,7 +20,7 @@ from fleet.core.frozen import dataclass
 from fleet.core.life import Life, LifeState
 from fleet.core.proof import Demands, Proof
 from fleet.core.state import Told, hindered, stuck_state, tell
-from fleet.core.task import CANCELLED, Comment, Spec, Status, Task, task_id
+from fleet.core.task import ACCEPTED_BY_PERSON, CANCELLED, Comment, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, Hindrance, State, Verdict
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
@@ -449,7 +449,7 @@ def accept(desk: Desk, name: str) -> Task:
     # Whoever holds an open task is the only one to begin it: a supervisor that was quicker goes on.
     if task.status is not Status.BLOCKED and not desk.tracker.claim(task.id, f"{getuser()}, who accepts it"):
         raise begun
-    desk.tracker.close(task.id, f"a person accepted what was {last.proof}: {last.reason or last.cause}")
+    desk.tracker.close(task.id, f"{ACCEPTED_BY_PERSON} what was {last.proof}: {last.reason or last.cause}")
     wake(desk.home)
     if desk.ledger.last_of([task.id])[task.id].id != last.id:
         raise begun

@@ -20,6 +20,7 @@ from fleet.core.text import clean
 from fleet.core.work import Attempt, Ending, PlaceKind, Verdict
 from fleet.evidence.receipt import Process, Receipt, Result, load_receipt
 from fleet.host import files, locks, repository
+from fleet.landing.record import Landings
 from fleet.places import Place, ports, salvage
 from fleet.supervisor.environment import marks
 from fleet.supervisor.heard import alone, catch_up
@@ -215,17 +216,28 @@ def _settle(site: Site, attempt: Attempt, receipt: Receipt | None, saved: str | 
     house = site.house
     stays = f"{commits} commit{'' if commits == 1 else 's'} on {attempt.branch}" if commits else ""
     kept = f"fleet salvage show {saved}" if saved else ""
-    cause = "; ".join(part for part in (attempt.cause, stays, kept) if part)
+    landed = _landed_on(site, attempt, receipt)
+    cause = "; ".join(part for part in (landed and f"landed on {landed}", attempt.cause, stays, kept) if part)
     proof, reason = (None, "") if receipt is None or attempt.started is None else proven(attempt, receipt.result)
     settled = replace(
-        attempt, verdict=Verdict.CANCELLED, cause=cause, ended=attempt.ended or house.now(), proof=proof, reason=reason
-    )
+        attempt, verdict=Verdict.ACCEPTED if landed else Verdict.CANCELLED, cause=cause, proof=proof, reason=reason,
+        ended=attempt.ended or house.now(),
+    )  # fmt: skip
     house.ledger.save(settled)
     with suppress(NotFound):
-        house.tracker.close(attempt.task, f"{CANCELLED}: {cause}")
+        house.tracker.close(attempt.task, cause if landed else f"{CANCELLED}: {cause}")
     found = receipt or Receipt(settled, Process("lost", error="what was found is gone"), nothing(settled))
     with suppress(OSError):
         publish(house, replace(found, attempt=settled, verdict=proof, reason=reason or cause))
     facts = {"ending": settled.ending, "verdict": settled.verdict, "cause": cause, "proof": proof}
     house.log.say("settled", task=attempt.task, level="info", attempt=attempt.id, **facts)
     return settled
+
+
+def _landed_on(site: Site, attempt: Attempt, receipt: Receipt | None) -> str:
+    """The branch on which everything is that it left; empty when a person has landed nothing of it, or less."""
+    landing = Landings(site.house.home).landed_attempts().get(attempt.id)
+    if landing is None or receipt is None or receipt.result.tree is None:
+        return ""
+    commit = next(one.result for one in landing.results if one.attempt == attempt.id)
+    return landing.branch if repository.tree_of(site.project.common, commit) == receipt.result.tree else ""

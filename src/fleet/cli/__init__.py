@@ -35,6 +35,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "ready": ("fleet.cli.tasks", "List the tasks that could start now."),
         "show": ("fleet.cli.detail", "Show one task whole."),
         "task": ("fleet.cli.left", "Read what a task left: log, events, plan, knowledge, questions, receipt …"),
+        "merge": ("fleet.cli.merge", "Bring results onto their branch, each checked on top of the others."),
         "verify": ("fleet.cli.verify", "Check receipts again, from scratch."),
         "questions": ("fleet.cli.questions", "List what agents ask and nobody has answered."),
         "answer": ("fleet.cli.questions", "Answer what an agent asks, and let its task go on."),

@@ -30,6 +30,7 @@ class LandingState(StrEnum):
     MOVING = "moving"  # the branch was about to be moved
     LANDED = "landed"
     NOT_MOVED = "not moved"
+    UNDOING = "undoing"  # it was about to be taken back
     UNDONE = "undone"
 
 

@@ -11,7 +11,7 @@ from fleet.core.frozen import dataclass
 from fleet.core.text import clean, sayable
 from fleet.host import files
 from fleet.host.git import COMMIT, EMPTY_TREE
-from fleet.host.repository.tell import refused
+from fleet.host.repository.tell import ask, refused
 from fleet.host.repository.workshop import Workshop
 
 COMMITTER = "fleet <fleet@localhost>"
@@ -72,6 +72,39 @@ class Merges:
         made = self._shop.do("hash-object", "-t", "commit", "-w", "--stdin", stdin="\n".join(lines).encode())
         return made.decode().strip()
 
+    def merge_from(self, base: str, ours: str, theirs: str) -> Merged:
+        """The tree of two commits as if ours had been made right on a base, which theirs contains: what their histories
+        say of each other does not count.
+        """
+        return self.merge(self.commit(self.tree_of(ours), (base,), "ours, on the base"), theirs)
+
+    def author_of(self, commit: str) -> str:
+        """Who made a commit, and when, as git writes it down."""
+        out = self._shop.do("log", "-1", "--format=%an <%ae> %ad", "--date=raw", commit)
+        return out.decode(errors="replace").strip()
+
+    def commit_by(self, tree: str, parents: Sequence[str], message: str, *, author: str, committer: str) -> str:
+        """A commit by somebody, at some moment, both as git writes them down."""
+        lines = [f"tree {tree}", *(f"parent {one}" for one in parents), f"author {author}", f"committer {committer}"]
+        text = "\n".join([*lines, "", message.rstrip("\n"), ""])
+        made = self._shop.do("hash-object", "-t", "commit", "-w", "--stdin", stdin=text.encode(errors="replace"))
+        return made.decode().strip()
+
+    def replay(self, base: str, tip: str, onto: str, committer: str) -> str | None:
+        """The commits between a base and a tip, each on top of another commit; None when one of them does not fit."""
+        out = self._shop.do("rev-list", "--reverse", "--topo-order", "--no-merges", f"{base}..{tip}")
+        current = onto
+        for one in out.decode().split():
+            parents = self._shop.do("show", "-s", "--format=%P", one).decode().split()
+            merged = self.merge_from(parents[0] if parents else base, current, one)
+            if merged.conflicts:
+                return None
+            if merged.tree != self.tree_of(current):
+                message = self._shop.do("log", "-1", "--format=%B", one).decode(errors="replace")
+                author = self.author_of(one)
+                current = self.commit_by(merged.tree, (current,), message, author=author, committer=committer)
+        return current
+
     def heed_attributes(self, commit: str) -> None:
         """Merge from now on as the attribute files of a commit ask, as far as git knows how without a program: a bare
         repository sees none of them by itself.
@@ -85,6 +118,13 @@ class Merges:
         outer_first = sorted(names, key=lambda path: path.count(b"/"))
         lists = [attributes_below(os.path.dirname(path), contents.get(names[path], b"")) for path in outer_first]
         files.write(self._shop.at / "info/attributes", b"".join(lists))
+
+
+def committer(common: Path, moment: float) -> str:
+    """Whom git takes for the user in a repository, with the moment; fleet where it knows nobody."""
+    done = ask(common, "var", "GIT_COMMITTER_IDENT")
+    known = done.out.decode(errors="replace").strip()
+    return known if done.code == 0 and known else f"{COMMITTER} {int(moment)} +0000"
 
 
 def attributes_below(directory: bytes, content: bytes) -> bytes:

@@ -17,7 +17,7 @@ from fleet.core.text import clean, sayable
 from fleet.host import git
 from fleet.host.git import EMPTY_TREE
 from fleet.host.repository.refs import branch_of, linked, ref
-from fleet.host.repository.tell import QUIET, environment, refused
+from fleet.host.repository.tell import QUIET, environment, held, refused
 from fleet.host.run import Ran, run
 
 ZEROS = "0" * 40
@@ -106,9 +106,10 @@ def _must_be_free(at: WorkingTree, old: str, new: str) -> None:
     for name, what in UNDER_WAY.items():
         if os.path.lexists(at.own / name):
             raise InTheWay(f"{what} is under way in {where}", hint=f"cd {where} && git status")
-    if _ask(at, "ls-files", "-u", "-z").out:
+    if ask_in(at, "ls-files", "-u", "-z").out:
         raise InTheWay(f"{where} has files that are not merged", hint=f"cd {where} && git status")
-    changed = _paths(at, "diff", "--name-only", "--no-renames", "--ignore-submodules=all", "-z", old)
+    names = ("diff", "--name-only", "--no-renames", "--ignore-submodules=all", "-z")
+    changed = {*_paths(at, *names, old)}.intersection(_paths(at, *names, new))  # what is as it will be is in no way
     touched = set(_paths(at, "diff-tree", "-r", "-z", "--no-renames", "--name-only", old, new))
     _refuse(at, sorted(touched.intersection(changed)), "changes that are not committed")
     added = _paths(at, "diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=AT", old, new)
@@ -143,7 +144,7 @@ def _refuse(at: WorkingTree, paths: Sequence[str], what: str) -> None:
 
 
 def _bring_files(at: WorkingTree, old: str, new: str) -> None:
-    done = _ask(at, "read-tree", "-m", "-u", old, new)
+    done = ask_in(at, "read-tree", "-m", "-u", old, new)
     if done.code:
         raise InTheWay(
             str(refused(done, f"the files of {clean(sayable(str(at.top)))} cannot follow")), hint="git status"
@@ -151,19 +152,19 @@ def _bring_files(at: WorkingTree, old: str, new: str) -> None:
 
 
 def _paths(at: WorkingTree, *args: str) -> list[str]:
-    done = _ask(at, *args)
+    done = ask_in(at, *args)
     if done.code:
         raise refused(done, f"{clean(sayable(str(at.top)))} cannot be read")
     return [os.fsdecode(one) for one in done.out.split(b"\0") if one]
 
 
-def _ask(at: WorkingTree, *args: str) -> Ran:
+def ask_in(at: WorkingTree, *args: str, stdin: bytes = b"") -> Ran:
     """Run git in a working tree of the user's, without hooks, and with no variable that names another index."""
     env = environment()
-    if args[0] == "read-tree":
+    if args[0] in ("read-tree", "update-index"):
         env.pop("GIT_OPTIONAL_LOCKS", None)
     argv = ["git", *QUIET, *SURE, f"--git-dir={at.own}", f"--work-tree={at.top}", *args]
-    return run(argv, cwd=at.top, env=env, timeout=GIT_SECONDS)
+    return run(argv, cwd=at.top, env=env, timeout=GIT_SECONDS, stdin=stdin, keep=held())
 
 
 class _Transaction:
@@ -173,8 +174,8 @@ class _Transaction:
         where = (f"--git-dir={at.own}", f"--work-tree={at.top}") if at else (f"--git-dir={common}",)
         argv = ["git", *QUIET, *SURE, *where, "update-ref", "-m", why, "--stdin"]
         self._process = subprocess.Popen(
-            argv, cwd=at.top if at else common, env=environment(), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            argv, cwd=at.top if at else common, env=environment(), text=True, start_new_session=True, pass_fds=held(),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     def prepare(self, lines: Sequence[str], branch: str) -> None:

@@ -1,0 +1,184 @@
+"""Bring results onto the branch that they are meant for, and take the last landing back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleet import places
+from fleet.app.landed import candidate_of, named_attempts, open_results, repository_of
+from fleet.app.sites import open_house
+from fleet.app.train import LANDED_REFS, Report, Train, Way
+from fleet.core import BadConfig, FleetError, NotFound
+from fleet.core.text import clean
+from fleet.evidence.receipt import Process, Receipt, Result, load_receipt
+from fleet.host import locks, repository
+from fleet.host.repository.finish import finish_move
+from fleet.host.repository.move import move_branch
+from fleet.landing.choose import PROVEN, Candidate, PutAside, check_foundations, check_standing
+from fleet.landing.record import Landing, Landings, LandingState
+from fleet.supervisor.house import House
+
+LOCK = "landing.lock"
+LOCK_PATIENCE_S = 30.0
+UNDONE_REFS = "refs/fleet/undone/"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person wants landed, and how."""
+
+    names: tuple[str, ...] = ()
+    batch: str | None = None
+    proven: bool = False
+    onto: str | None = None
+    way: Way = field(default_factory=Way)
+
+
+def merge(cwd: Path, request: Request, say: Callable[[str], None] = lambda line: None) -> list[Report]:
+    """Land results; one report for each branch that is concerned."""
+    house = open_house()
+    with _alone(house.home):
+        finish_landings(house.home)
+        chosen, aside = _choose(house, request, _wanted(house, cwd, request))
+        groups: dict[tuple[Path, str], list[Candidate]] = {}
+        for one in chosen:
+            common, branch = _where(house, one, request.onto)
+            groups.setdefault((common, branch), []).append(one)
+        receipts = {one.task: _receipt(house, one.attempt) for one in chosen}
+        trains = [(Train(house, *key, receipts, request.way, say), found) for key, found in groups.items()]
+        reports = [train.run(found) for train, found in trains]
+    return [*reports, *([Report("", request.onto or "", "", "", aside=tuple(aside))] if aside else [])]
+
+
+def _wanted(house: House, cwd: Path, request: Request) -> list[Candidate]:
+    named = bool(request.names or request.batch)
+    if named == request.proven:
+        raise BadConfig(
+            "--proven lands everything that is proven: name nothing beside it" if named else "what is to be landed?",
+            hint="fleet merge t3 t4; or all that is proven: fleet merge --proven",
+        )
+    if request.proven:
+        found = open_results(house, places.project(cwd))
+        return [one for one in found if one.standing in PROVEN and not one.no_longer]
+    return [candidate_of(house, one) for one in named_attempts(house, cwd, request.names, request.batch)]
+
+
+def _choose(house: House, request: Request, wanted: Sequence[Candidate]) -> tuple[list[Candidate], list[PutAside]]:
+    """The results that may be landed, and the others with the reasons."""
+    landed, names = set(Landings(house.home).landed_attempts()), {one.task for one in wanted}
+    chosen, aside = [], []
+    for one in wanted:
+        problem = check_standing(one, anyway=request.way.anyway) or check_foundations(one, names, landed)
+        chosen.append(one) if problem is None else aside.append(problem)
+    return chosen, aside
+
+
+def _where(house: House, one: Candidate, onto: str | None) -> tuple[Path, str]:
+    """The repository and the branch that a result goes to."""
+    project = repository_of(house.ledger.get(one.attempt))
+    if project is None:
+        raise FleetError(f"the repository of {one.task} is gone", hint=f"fleet show {one.task}")
+    if (project.common / "shallow").exists():
+        where = clean(str(project.top))
+        raise FleetError(
+            f"{where} is a shallow clone: its history is cut off", hint=f"git -C {where} fetch --unshallow"
+        )
+    branch = onto or one.onto or repository.branch_of(project.common)
+    if not branch:
+        raise FleetError(f"{clean(str(project.top))} has no branch checked out", hint="say where: --onto BRANCH")
+    places.check_branch(branch)
+    return project.common, branch
+
+
+def _receipt(house: House, attempt: str) -> Receipt:
+    """The receipt of an attempt; an agent in a terminal that nobody has ended has none yet."""
+    known = house.ledger.get(attempt)
+    found = load_receipt(house.attempt_directory(known) / "receipt.json")
+    return found or Receipt(known, Process("running"), Result(None, None, [], [], None, None))
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """One landing at a time in a home: two would check trees that the other is about to change."""
+    lock = locks.take(home / LOCK, LOCK_PATIENCE_S)
+    if lock is None:
+        raise FleetError("results are being landed by somebody else now", hint="run it again when that has ended")
+    try:
+        with repository.under(lock):  # every git that we start has the lock, too: who gets it next is really alone
+            yield
+    finally:
+        locks.release(lock)
+
+
+def finish_landings(home: Path) -> None:
+    """Carry to its end what a killed `fleet merge` has left: the branch moves with all its files, or it never did."""
+    book = Landings(home)
+    for one in book.all(LandingState.MOVING, LandingState.UNDOING):
+        is_undone = one.state is LandingState.UNDOING
+        old, new = (one.new, one.old) if is_undone else (one.old, one.new)
+        done = finish_move(
+            Path(one.repository), one.branch, old or None, new, since=one.at,
+            why=f"fleet: landing {one.number}, cut off and finished", aside=home / "landings" / str(one.number),
+            more=_undone(one) if is_undone else [f"create {LANDED_REFS}{one.number} {one.new}"],
+        )  # fmt: skip
+        if is_undone:
+            book.settle(one.number, LandingState.UNDONE if done else LandingState.LANDED)
+        else:
+            book.settle(one.number, LandingState.LANDED if done else LandingState.NOT_MOVED)
+
+
+def _undone(one: Landing) -> list[str]:
+    """The refs of a landing that is taken back."""
+    return [f"delete {LANDED_REFS}{one.number} {one.new}", f"create {UNDONE_REFS}{one.number} {one.new}"]
+
+
+def undo(cwd: Path, onto: str | None) -> Landing:
+    """Take the last landing on a branch back, as long as it is the last thing on it and nothing stands on it."""
+    house, project = open_house(), places.project(cwd)
+    if project is None:
+        raise NotFound(f"{clean(str(cwd))} is in no git repository", hint="go to the project: cd …")
+    branch = onto or repository.branch_of(project.common)
+    with _alone(house.home):
+        finish_landings(house.home)
+        book = Landings(house.home)
+        here = [one for one in book.all(LandingState.LANDED) if Path(one.repository) == project.common]
+        last = next((one for one in reversed(here) if one.branch == branch), None)
+        if last is None:
+            raise NotFound(f"fleet has landed nothing on {clean(branch)}", hint="fleet tasks --all")
+        _must_be_last(project.common, last)
+        book.settle(last.number, LandingState.UNDOING)
+        try:
+            move_branch(
+                project.common,
+                branch,
+                last.new,
+                last.old,
+                why=f"fleet: took landing {last.number} back",
+                more=_undone(last),
+            )
+        except FleetError:
+            book.settle(last.number, LandingState.LANDED)
+            raise
+        book.settle(last.number, LandingState.UNDONE)
+    return last
+
+
+def _must_be_last(common: Path, last: Landing) -> None:
+    by_hand = f"git revert -m 1 {last.new[:12]}"
+    if repository.ref(common, f"refs/heads/{last.branch}") != last.new:
+        raise FleetError(f"{last.branch} has moved on since that landing", hint=by_hand)
+    if not last.old:
+        raise FleetError(f"{last.branch} began with that landing", hint=f"git branch -D {last.branch}")
+    done = repository.ask(common, "for-each-ref", "--format=%(refname)", f"--contains={last.new}")
+    ours = {f"refs/heads/{last.branch}", f"{LANDED_REFS}{last.number}"}
+    others = [
+        name
+        for name in done.out.decode(errors="replace").split()
+        if name not in ours and not name.startswith(UNDONE_REFS)
+    ]
+    if others:
+        what = "was pushed, and is at" if others[0].startswith("refs/remotes/") else "is also in"
+        raise FleetError(f"what was landed {what} {clean(others[0])}", hint=by_hand)

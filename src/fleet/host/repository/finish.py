@@ -1,0 +1,148 @@
+"""Finish a move of a branch that was cut off: its files may be new, or half written, while the ref is still old."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from fleet.core.frozen import dataclass
+from fleet.host import files
+from fleet.host.git import EMPTY_TREE
+from fleet.host.repository.move import WorkingTree, ask_in, checked_out, move_branch
+from fleet.host.repository.refs import ref
+from fleet.host.repository.tell import refused
+
+GONE, LINK, SUBMODULE = "000000", "120000", "160000"
+ZEROS = "0" * 40
+OWN_REFS = ("landed", "undone")  # below refs/fleet
+CLOCK_TOLERANCE_S = 2.0  # file systems may be late
+OWNER_RUNS = 0o100
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One path in which two commits differ, as the new one has it."""
+
+    path: str
+    mode: str
+    name: str
+
+    @property
+    def index_line(self) -> bytes:
+        entry = f"0 {ZEROS}" if self.mode == GONE else f"{self.mode} {self.name} 0"
+        return f"{entry}\t".encode() + os.fsencode(self.path) + b"\0"
+
+
+def finish_move(
+    common: Path,
+    branch: str,
+    old: str | None,
+    new: str,
+    *,
+    since: float,
+    why: str,
+    aside: Path,
+    more: Sequence[str] = (),
+) -> bool:
+    """Carry on with a move whose processes are dead; whether the branch is at the new commit now.
+
+    A move that had changed no file yet is left undone. A file that git had half written is put aside, and written anew.
+    """
+    found, trees = ref(common, f"refs/heads/{branch}"), checked_out(common, branch)
+    if found not in (old, new):
+        return False
+    _remove_locks(common, branch, new, trees, since)
+    if found == new or len(trees) != 1:
+        return found == new
+    at = trees[0]
+    differences = list(_differences(at, old or EMPTY_TREE, new))
+    arrived = [one for one in differences if _is_as_new(at, one)]
+    half = [one for one in differences if one not in arrived and _is_half_written(at, one, new)]
+    if not half and not any(_is_changed(at, one, old) for one in arrived):
+        return False
+    for one in half:
+        target = aside / one.path
+        files.private_dir(target.parent)
+        os.replace(at.top / one.path, target)
+    lines = b"".join(one.index_line for one in arrived)
+    done = ask_in(at, "update-index", "-z", "--index-info", stdin=lines)
+    if done.code:
+        raise refused(done, f"the files of {at.top} cannot follow")
+    ask_in(at, "update-index", "-q", "--refresh")
+    move_branch(common, branch, old, new, why=why, more=more)
+    return True
+
+
+def _remove_locks(common: Path, branch: str, new: str, trees: Sequence[WorkingTree], since: float) -> None:
+    """Remove the locks that a killed git has left over this very move, which began at some moment."""
+    lock = common / f"refs/heads/{branch}.lock"
+    if _text(lock) == new:
+        lock.unlink()
+    for lock in (common / "refs/fleet").glob("*/*.lock"):  # nobody else writes there while we may finish a move
+        if lock.parent.name in OWN_REFS:
+            lock.unlink()
+    for one in trees:
+        for name in ("index.lock", "HEAD.lock"):
+            with suppress(OSError):
+                facts = (one.own / name).stat()
+                if facts.st_size == 0 and facts.st_mtime >= since - CLOCK_TOLERANCE_S:
+                    (one.own / name).unlink()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _differences(at: WorkingTree, old: str, new: str) -> Iterator[Difference]:
+    done = ask_in(at, "diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", old, new)
+    if done.code:
+        raise refused(done, f"{at.top} cannot be read")
+    words = done.out.split(b"\0")
+    for facts, path in zip(words[::2], words[1::2], strict=False):
+        _, mode, _, name, _ = facts.decode().split(" ")
+        yield Difference(os.fsdecode(path), mode, name)
+
+
+def _is_changed(at: WorkingTree, one: Difference, old: str | None) -> bool:
+    """Whether a path on the disk is otherwise than the old commit has it."""
+    done = ask_in(at, "ls-tree", "-z", old or EMPTY_TREE, "--", one.path)
+    facts = done.out.split(b"\t")[0].decode().split()
+    before = Difference(one.path, facts[0], facts[2]) if facts else Difference(one.path, GONE, ZEROS)
+    return not _is_as_new(at, before)
+
+
+def _is_as_new(at: WorkingTree, one: Difference) -> bool:
+    """Whether a path on the disk is as a commit has it."""
+    path = at.top / one.path
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return one.mode == GONE
+    if one.mode == SUBMODULE:
+        return stat.S_ISDIR(mode)
+    if one.mode == LINK:
+        return stat.S_ISLNK(mode) and _blob_name(os.fsencode(os.readlink(path))) == one.name
+    if one.mode == GONE or not stat.S_ISREG(mode) or bool(mode & OWNER_RUNS) != (one.mode == "100755"):
+        return False
+    return ask_in(at, "hash-object", f"--path={one.path}", "--", one.path).out.decode().strip() == one.name
+
+
+def _is_half_written(at: WorkingTree, one: Difference, new: str) -> bool:
+    """Whether a file holds the beginning of what the new commit has there: git was killed while it wrote."""
+    path = at.top / one.path
+    if one.mode in (GONE, LINK, SUBMODULE) or not path.is_file() or path.is_symlink():
+        return False
+    whole = ask_in(at, "cat-file", "--filters", f"{new}:{one.path}").out
+    written = path.read_bytes()
+    return len(written) < len(whole) and whole.startswith(written)
+
+
+def _blob_name(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
