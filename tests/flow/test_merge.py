@@ -177,6 +177,31 @@ def test_wrong_calls_say_what_to_do_and_move_nothing(plan: Plan) -> None:
     assert plan.git("rev-parse", "main") == before
 
 
+def test_work_that_stands_on_others_lands_after_them_and_main_is_green_at_every_step(plan: Plan) -> None:
+    """A diamond: two stand on the first, and the last one on both."""
+    have = "sh check.sh && for f in {}; do test -f $f || exit 1; done"
+    top = plan.add("top", "echo t >top", "--check", have.format("top"))
+    left = plan.add("left", "echo l >left", "--after", top, "--check", have.format("top left"))
+    right = plan.add("right", "echo r >right", "--after", top, "--check", have.format("top right"))
+    last = plan.add("last", "cat left right >last", "--after", left, "--after", right, "--check", have.format("last"))
+    plan.home.drain()
+    before = plan.git("rev-parse", "main")
+
+    alone = plan.merge(last)
+    assert (alone.code, plan.git("rev-parse", "main")) == (1, before)
+    assert f"{last} is not landed: it stands on {left}, {right}, which is not landed" in alone.out
+    assert landed(plan.reports(top, "--strategy", "squash")) == [top]
+    later = plan.add("later", "echo x >later", "--after", top, "--check", have.format("top later"))
+    plan.home.drain()
+    shown = plan.home.shown(later)
+    assert [one["within"] for one in shown["history"][-1]["stands_on"]] == ["main", ""]
+    assert landed(plan.reports("--proven")) == [left, right, last, later]
+    assert plan.files() >= {"top", "left", "right", "last", "later"}
+    for commit in plan.git("rev-list", "--first-parent", f"{before}..main").split():
+        names = set(plan.git("ls-tree", "-r", "--name-only", commit).split())
+        assert names >= ({"left", "right"} if "last" in names else set()) | {"top"}
+
+
 @pytest.mark.tmux
 def test_an_agent_at_its_prompt_is_merged_and_counts_as_done_when_it_is_ended(tmp_path: Path) -> None:
     with opened(tmp_path / "a yard") as yard:

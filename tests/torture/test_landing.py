@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-
 import random
 import signal
 import subprocess
@@ -33,8 +32,8 @@ def test_a_landing_that_is_killed_is_whole_or_never_was(tmp_path: Path) -> None:
             assert (landed, tip in (before, git(project, "rev-parse", "main"))) == ("1", True)
             assert not list((project / ".git").rglob("*.lock"))
             kill_one(home, project, ("merge", "--undo"), chance.uniform(0.1, 1.1) * whole_s)
-            home.fleet("merge", "--undo", cwd=project)  # it was taken back already, or is now
-            assert git(project, "rev-parse", "main") == before, f"seed {SEED}, kill {number}"
+            again = home.fleet("merge", "--undo", cwd=project)  # it was taken back already, or is now
+            assert git(project, "rev-parse", "main") == before, f"seed {SEED}, kill {number}: {again.err}"
             assert git(project, "status", "--porcelain") == "M README", f"seed {SEED}, kill {number}"
 
 

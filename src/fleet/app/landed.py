@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from fleet.evidence.receipt import Receipt, load_receipt
 from fleet.landing.choose import Candidate, Standing
 from fleet.landing.record import Landings
 from fleet.places import Project
+from fleet.supervisor.bases import outdated
 from fleet.supervisor.house import House
 
 WORKING = (State.STARTING, State.WORKING, State.ASKS)
@@ -31,9 +33,11 @@ def candidate_of(house: House, attempt: Attempt) -> Candidate:
         return _of_terminal(house, task, attempt)
     standing, why = judge_standing(task, attempt, receipt)
     result = receipt.result if receipt else None
-    return _candidate(
+    gone = outdated(house.home, house.tracker, house.ledger, attempt)
+    found = _candidate(
         task, attempt, standing, why, result.landing if result else None, len(result.changes) if result else 0
     )
+    return replace(found, no_longer=gone[0] if gone else "")
 
 
 def judge_standing(task: Task, attempt: Attempt, receipt: Receipt | None) -> tuple[Standing, str]:

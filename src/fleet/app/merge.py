@@ -23,7 +23,6 @@ from fleet.supervisor.house import House
 
 LOCK = "landing.lock"
 LOCK_PATIENCE_S = 30.0
-UNDONE_REFS = "refs/fleet/undone/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +121,12 @@ def finish_landings(home: Path) -> None:
         done = finish_move(
             Path(one.repository), one.branch, old or None, new, since=one.at,
             why=f"fleet: landing {one.number}, cut off and finished", aside=home / "landings" / str(one.number),
-            more=_undone(one) if is_undone else [f"create {LANDED_REFS}{one.number} {one.new}"],
+            more=() if is_undone else [f"create {LANDED_REFS}{one.number} {one.new}"],
         )  # fmt: skip
         if is_undone:
             book.settle(one.number, LandingState.UNDONE if done else LandingState.LANDED)
         else:
             book.settle(one.number, LandingState.LANDED if done else LandingState.NOT_MOVED)
-
-
-def _undone(one: Landing) -> list[str]:
-    """The refs of a landing that is taken back."""
-    return [f"delete {LANDED_REFS}{one.number} {one.new}", f"create {UNDONE_REFS}{one.number} {one.new}"]
 
 
 def undo(cwd: Path, onto: str | None) -> Landing:
@@ -151,14 +145,7 @@ def undo(cwd: Path, onto: str | None) -> Landing:
         _must_be_last(project.common, last)
         book.settle(last.number, LandingState.UNDOING)
         try:
-            move_branch(
-                project.common,
-                branch,
-                last.new,
-                last.old,
-                why=f"fleet: took landing {last.number} back",
-                more=_undone(last),
-            )
+            move_branch(project.common, branch, last.new, last.old, why=f"fleet: took landing {last.number} back")
         except FleetError:
             book.settle(last.number, LandingState.LANDED)
             raise
@@ -173,11 +160,10 @@ def _must_be_last(common: Path, last: Landing) -> None:
     if not last.old:
         raise FleetError(f"{last.branch} began with that landing", hint=f"git branch -D {last.branch}")
     done = repository.ask(common, "for-each-ref", "--format=%(refname)", f"--contains={last.new}")
-    ours = {f"refs/heads/{last.branch}", f"{LANDED_REFS}{last.number}"}
     others = [
         name
         for name in done.out.decode(errors="replace").split()
-        if name not in ours and not name.startswith(UNDONE_REFS)
+        if name != f"refs/heads/{last.branch}" and not name.startswith(LANDED_REFS)
     ]
     if others:
         what = "was pushed, and is at" if others[0].startswith("refs/remotes/") else "is also in"

@@ -11,13 +11,14 @@ from pathlib import Path
 from fleet import places, tracker
 from fleet.config.workspace import project_onto
 from fleet.core import FleetError, NotFound
-from fleet.core.task import Spec, Status, Task, is_cancelled
+from fleet.core.task import Spec, Status, Task, is_accepted, is_cancelled
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind, StandsOn, Verdict
 from fleet.evidence.ledger import Ledger
 from fleet.evidence.receipt import load_receipt
 from fleet.evidence.tree import point
 from fleet.host import repository
+from fleet.landing.record import Landings
 from fleet.places import Place, Project
 from fleet.results import (
     BASE,
@@ -36,7 +37,6 @@ from fleet.supervisor.house import House
 from fleet.supervisor.place import Around
 from fleet.tracker import Tracker
 
-ACCEPTED_BY_A_PERSON = "a person accepted"  # how the reason begins with which such a task is closed
 NO_BRANCH = "HEAD"  # what stands in for the branch of a directory that has none checked out
 
 
@@ -63,13 +63,29 @@ def stand(house: House, attempt: Attempt, task: Task, around: Around, earlier: S
 def on_results(house: House, attempt: Attempt, task: Task, project: Project, tip: StandsOn) -> Attempt:
     """The attempt with a base made anew of a tip and of all that its task waits for; a ref keeps what is made."""
     chosen = choose(house.home, house.tracker, house.ledger, task, project)
-    base = build_base(project.common, tip, chosen.results, task.id)
-    if chosen.results:
+    there = _landed(house, project, tip, chosen.results)
+    results = [one for one in chosen.results if one not in there]
+    base = build_base(project.common, tip, results, task.id)
+    if results:
         point(project.common, f"{BASE}{attempt.id}", base.commit)
     onto = "" if tip.name == NO_BRANCH else tip.name
     return replace(
-        attempt, base=base.commit, onto=onto, stands_on=base.stands_on, only_after=dict(chosen.only_after), fresh=True
-    )
+        attempt, base=base.commit, onto=onto, only_after=dict(chosen.only_after), fresh=True,
+        stands_on=(*(replace(one, within=tip.name) for one in there), *base.stands_on),
+    )  # fmt: skip
+
+
+def _landed(house: House, project: Project, tip: StandsOn, results: Sequence[StandsOn]) -> list[StandsOn]:
+    """The results that were landed on the branch, and are there still: as one commit of another name, perhaps."""
+    landings = Landings(house.home).landed_attempts() if results else {}
+    found = []
+    for one in results:
+        landing = landings.get(one.attempt)
+        if landing is not None and (landing.repository, landing.branch) == (str(project.common), tip.name):
+            commit = next(result.landed for result in landing.results if result.attempt == one.attempt)
+            done = repository.ask(project.common, "merge-base", "--is-ancestor", commit, tip.commit)
+            found += [one] if done.code == 0 else []
+    return found
 
 
 def _as_in(attempt: Attempt, known: Attempt, *, fresh: bool) -> Attempt:
@@ -176,7 +192,7 @@ def _dependency(home: Path, task: Task, last: Attempt | None) -> Dependency:
         attempt=last.id,
         branch=(last.branch or "") if own else "",
         commit=receipt.result.landing if receipt else None,
-        is_accepted=last.verdict is Verdict.ACCEPTED or task.reason.startswith(ACCEPTED_BY_A_PERSON),
+        is_accepted=last.verdict is Verdict.ACCEPTED or is_accepted(task),
         proof=last.proof,
         directory="" if own else last.cwd,
     )

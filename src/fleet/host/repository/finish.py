@@ -18,7 +18,8 @@ from fleet.host.repository.tell import refused
 
 GONE, LINK, SUBMODULE = "000000", "120000", "160000"
 ZEROS = "0" * 40
-OWN_REFS = ("landed", "undone")  # below refs/fleet
+LANDED_REFS = "refs/fleet/landed"
+WORKING_TREE_LOCKS = ("index.lock", "HEAD.lock")
 CLOCK_TOLERANCE_S = 2.0  # file systems may be late
 OWNER_RUNS = 0o100
 
@@ -79,25 +80,14 @@ def finish_move(
 
 def _remove_locks(common: Path, branch: str, new: str, trees: Sequence[WorkingTree], since: float) -> None:
     """Remove the locks that a killed git has left over this very move, which began at some moment."""
-    lock = common / f"refs/heads/{branch}.lock"
-    if _text(lock) == new:
+    for lock in (common / LANDED_REFS).glob("*.lock"):  # nobody else writes there while we may finish a move
         lock.unlink()
-    for lock in (common / "refs/fleet").glob("*/*.lock"):  # nobody else writes there while we may finish a move
-        if lock.parent.name in OWN_REFS:
-            lock.unlink()
-    for one in trees:
-        for name in ("index.lock", "HEAD.lock"):
-            with suppress(OSError):
-                facts = (one.own / name).stat()
-                if facts.st_size == 0 and facts.st_mtime >= since - CLOCK_TOLERANCE_S:
-                    (one.own / name).unlink()
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
+    locks = [common / f"refs/heads/{branch}.lock", *(one.own / name for one in trees for name in WORKING_TREE_LOCKS)]
+    for lock in locks:
+        with suppress(OSError):
+            is_of_then = lock.stat().st_mtime >= since - CLOCK_TOLERANCE_S
+            if is_of_then and lock.read_text(errors="replace").strip() in ("", new):
+                lock.unlink()
 
 
 def _differences(at: WorkingTree, old: str, new: str) -> Iterator[Difference]:
