@@ -10,6 +10,7 @@ from pathlib import Path
 from fleet.core import FleetError
 from fleet.core.proof import CheckSpec
 from fleet.core.text import clean
+from fleet.evidence.check_runs import CheckRuns
 from fleet.evidence.receipt import Check, Process, Receipt, Result
 from fleet.host import repository
 from fleet.host.git import Repository
@@ -21,7 +22,7 @@ from fleet.landing.record import LandedResult, Landings, LandingState
 from fleet.landing.train import Answer, Found, find_guilty
 from fleet.supervisor.house import House
 from fleet.supervisor.trees import demands_of
-from fleet.supervisor.verify import CLEAN, check_again
+from fleet.supervisor.verify import CLEAN, check_again, key_of, where_of
 
 MAX_RACES = 5  # times that a branch may move while we work
 OWN_CHECK = "task"  # the source of a check that one task alone has
@@ -67,6 +68,7 @@ class Train:
     ) -> None:
         self._house, self._common, self._branch = house, common, branch
         self._receipts, self._way, self._say = receipts, way, say
+        self._runs = CheckRuns(house.home)
         self._checks_run = 0
         self._last_red: Check | None = None
         # What each check says of each tree; those that the receipts have are known without another run.
@@ -151,13 +153,21 @@ class Train:
         return [one for one in asked if one.run not in failed]
 
     def _holds(self, tree: str, spec: CheckSpec, step: Step, *, again: bool) -> bool:
+        receipt = self._receipts[step.candidate.task]
+        key = key_of(self._house, *where_of(receipt.attempt), tree, spec)
+        if not again and (tree, spec) not in self._verdicts and (known := self._runs.find(key)) is not None:
+            self._note(tree, spec, known)
         if again or (tree, spec) not in self._verdicts:
             more = " once more" if again else ""
             self._say(f"checking{more}, with the results up to {step.candidate.task}: {spec.run}")
             done = self._run(tree, spec, step.candidate.task)
-            self._verdicts[tree, spec] = done.passed
-            self._last_red = self._last_red if done.passed else done
+            self._runs.keep(key, done)
+            self._note(tree, spec, done)
         return self._verdicts[tree, spec]
+
+    def _note(self, tree: str, spec: CheckSpec, done: Check) -> None:
+        self._verdicts[tree, spec] = done.passed
+        self._last_red = self._last_red if done.passed else done
 
     def _run(self, tree: str, spec: CheckSpec, task: str) -> Check:
         """Run one check in a clean checkout of a tree, as it would be run for a result with that tree."""
@@ -180,7 +190,7 @@ class Train:
 
     def _move(self, old: str | None, chain: Chain, report: Report) -> Report:
         results = tuple(
-            LandedResult(one.candidate.task, one.candidate.attempt, one.candidate.commit, one.commit, self._note(one))
+            LandedResult(one.candidate.task, one.candidate.attempt, one.candidate.commit, one.commit, self._why(one))
             for one in chain.steps
         )
         report = replace(report, landed=results, new=chain.new)
@@ -199,7 +209,7 @@ class Train:
         book.settle(number, LandingState.LANDED)
         return replace(report, number=number)
 
-    def _note(self, step: Step) -> str:
+    def _why(self, step: Step) -> str:
         """Why it landed without proof: a person named it, or said why."""
         if step.candidate.standing in PROVEN:
             return ""

@@ -32,7 +32,7 @@ def run_key(tree: str, directory: str, spec: CheckSpec, lent: Sequence[Sequence[
 
 
 class CheckRuns:
-    """The runs of the last day, in fleet.db. Only the supervisor writes it. A check that could not start, or was cut
+    """The runs of the last day, in fleet.db: of supervisors, and of landings. A check that could not start, or was cut
     off, is no run.
     """
 
