@@ -227,7 +227,7 @@ def test_a_stale_file_is_not_started(run: Run, boxes: Start, project: Path) -> N
     with (project / "litellm_config.yaml").open("a") as file:
         file.write("# by hand\n")
     edited = run("gateway", "up")
-    assert "litellm_config.yaml was edited since fleet wrote it" in edited.err
+    assert "litellm_config.yaml was edited, or not written by fleet" in edited.err
     assert "replace it with: fleet generate --force" in edited.err, "one hop"
 
 

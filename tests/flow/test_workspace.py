@@ -127,6 +127,11 @@ def test_settings_of_ai_fleet_are_taken_over_and_stay_as_they_are(run: Run, proj
     old.parent.mkdir()
     old.write_text(FLAT)
     ran = run("init", "--migrate-legacy")
+    assert (ran.code, "repo_root is ~/code/elsewhere, another repository" in ran.err) == (3, True), ran.err
+    assert not (project / "fleet.yaml").exists()
+    flat = FLAT.replace("~/code/elsewhere", str(project))
+    old.write_text(flat)
+    ran = run("init", "--migrate-legacy")
     assert ran.code == 0, ran.err
     assert workspace(project) == {
         "worktree_root": "~/.ai_fleet/worktrees",
@@ -137,9 +142,9 @@ def test_settings_of_ai_fleet_are_taken_over_and_stay_as_they_are(run: Run, proj
         "setup": ["bundle install"],
         "quick": True,
     }
-    for left in ("repo_root is '~/code/elsewhere'", "'../x' must be a path inside the project", "theme is not known"):
+    for left in ("'../x' must be a path inside the project", "theme is not known"):
         assert left in ran.err
-    assert old.read_text() == FLAT
+    assert old.read_text() == flat
     put(project, **{".aifleet/config.toml": SECTIONS})
     assert run("init", "--migrate-legacy", "--force").code == 0
     assert workspace(project) == {
@@ -153,6 +158,48 @@ def test_settings_of_ai_fleet_are_taken_over_and_stay_as_they_are(run: Run, proj
     }
     assert yaml.safe_load((project / "fleet.yaml").read_text())["project"]["name"] == "my-awesome-project"
     assert (project / ".aifleet/config.toml").read_text() == SECTIONS
+
+
+def test_of_a_global_file_for_another_repository_nothing_is_taken(run: Run, project: Path, tmp_path: Path) -> None:
+    old = tmp_path / "home" / ".ai_fleet" / "config.toml"
+    old.parent.mkdir()
+    old.write_text(FLAT)
+    put(project, **{".aifleet/config.toml": '[agent]\ndefault = "claude"\n'})
+    told = run("init", "--migrate-legacy", "--json").json()
+    assert workspace(project) == {"agent": "claude"}
+    assert [why.partition(": ")[2] for why in told["left_out"]] == [
+        "repo_root is ~/code/elsewhere, another repository, so nothing of it is for this one"
+    ]
+
+
+def test_settings_of_ai_fleet_are_never_ignored_in_silence(run: Run, project: Path) -> None:
+    put(project, **{".aifleet/config.toml": SECTIONS})
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    (project / "below").mkdir()
+    named = f"settings of ai-fleet are in {project}/.aifleet/config.toml, and "
+    remedy = "fleet init --migrate-legacy"
+    for words in (["create", "fix", "-a", "nobody"], ["config"], ["multi", "a:b", "-a", "nobody"]):
+        for where in (project, project / "below"):
+            ran = run(*words, cwd=where)
+            assert f"{named}nothing reads it; take it over with: {remedy}" in ran.err, words
+    found = [check for check in run("doctor", "--json").json() if check["name"] == "unread"]
+    assert [(check["health"], check["remedy"]) for check in found] == [("note", remedy)]
+    ran = run("init")
+    assert (ran.code, f"{named}fleet.yaml does not say all of it" in ran.err) == (0, True), ran.err
+    (project / "fleet.yaml").unlink()
+    assert "ai-fleet are in" not in run("init", "--migrate-legacy").err
+    assert "ai-fleet" not in run("config").err, "taken over"
+
+
+def test_a_queue_of_beads_from_before_is_named(run: Run, project: Path, clean_env: dict[str, str]) -> None:
+    home = Path(clean_env["FLEET_HOME"])
+    (home / ".beads").mkdir(parents=True)
+    (home / "runtime.toml").write_text("max_concurrent = 10\ncontext_pressure_threshold_pct = 90\n")
+    ran = run("init", "--home-only")
+    assert "is a queue of beads, and nothing reads it" in ran.err
+    assert "fleet init --home-only --tracker beads" in ran.err
+    run("config", "set", "tracker=local")
+    assert "beads" not in run("init", "--home-only").err, "who chose the other tracker knows"
 
 
 def test_a_fleet_yaml_that_is_there_is_kept_and_what_to_add_is_said(run: Run, project: Path) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from fleet.app.dependencies import Fault, find_faults, repair_command
 
+ROOT = Path(__file__).resolve().parents[2]
 NEEDS = ("dbos<3.4,>=3.3", "click<9,>=8.2", 'winpty>=1; sys_platform == "win32"', 'extra>=1; extra == "more"')
 
 
@@ -39,3 +43,11 @@ def test_every_package_is_looked_at() -> None:
 )
 def test_the_command_is_for_the_environment_that_fleet_runs_in(installer: str, command: str) -> None:
     assert repair_command([Fault("dbos", ">=3.3,<3.4", "3.4.0")], installer, "/a b/python") == command
+
+
+def test_the_dev_extra_is_what_is_locked_for_development() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    lines = (ROOT / "requirements/dev.in").read_text().splitlines()
+    assert sorted(extras["dev"], key=str.lower) == sorted(
+        (line for line in lines if line and not line.startswith(("#", "-r"))), key=str.lower
+    )

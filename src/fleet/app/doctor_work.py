@@ -16,6 +16,7 @@ from pathlib import Path
 
 import fleet
 from fleet import coders, keeper
+from fleet.app import legacy
 from fleet.app.dependencies import check_dependencies
 from fleet.app.doctor import PROGRAMS, Check, Health, first_problem, guarded
 from fleet.app.home import FOLDERS, RECORD, SETTINGS, home_fault
@@ -288,6 +289,13 @@ def beads(facts: Facts) -> Iterator[Check]:
         yield Check("beads", Health.OK if at else Health.WRONG, finding, None if at else GET_BD)
 
 
+def unread(facts: Facts) -> Iterator[Check]:
+    """What programs that came before fleet left here, and nothing reads."""
+    for found in (legacy.unread(facts.cwd), legacy.unread_queue(facts.home)):
+        if found:
+            yield Check("unread", Health.NOTE, found.finding, found.remedy)
+
+
 def agent_clis(facts: Facts) -> Iterator[Check]:
     """The agent CLIs that are here, each asked for its version and its login; the default one must be."""
     default = facts.runtime.coder
@@ -400,5 +408,6 @@ def fence(facts: Facts) -> Iterator[Check]:
 
 CHECKS: Mapping[str, Callable[[Facts], Iterator[Check]]] = {
     "home": home_directory, "disk": disk, "database": fleet_database, "cache": cache_directory,
-    "supervisor": supervisor, "fence": fence, "git": git, "tmux": terminals, "beads": beads, "coder": agent_clis,
+    "supervisor": supervisor, "fence": fence, "git": git, "tmux": terminals, "beads": beads, "unread": unread,
+    "coder": agent_clis,
 }  # fmt: skip

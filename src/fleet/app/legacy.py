@@ -1,13 +1,18 @@
-"""The settings of ai-fleet, which `fleet init --migrate-legacy` reads and never changes."""
+"""The settings of ai-fleet, which `fleet init --migrate-legacy` reads and never changes; and what else of programs
+that came before fleet is found unread.
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet.config import toml
+from fleet.app.home import SETTINGS
+from fleet.config import runtime, toml
+from fleet.config.limits import candidates
 from fleet.config.problems import Document, InvalidFile
 from fleet.config.schema import TasksFile
 from fleet.config.shape import fill
@@ -32,6 +37,8 @@ SAME = {
 }
 NAMES = {"codecs": "codex"}
 LARGEST = 1024 * 1024
+BEADS = ".beads"
+MIGRATE = "fleet init --migrate-legacy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +51,100 @@ class Legacy:
     left: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something of a program that came before fleet, which nothing reads, and the command that takes it over."""
+
+    finding: str
+    remedy: str
+
+
+def unread(cwd: Path) -> Unread | None:
+    """The settings of ai-fleet for the project of a directory, unless its fleet.yaml says all of them."""
+    places = list(candidates(cwd))
+    top = places[-1].parent
+    if not os.path.lexists(top / OF_PROJECT) and not os.path.lexists(Path.home() / OF_MACHINE):
+        return None
+    try:
+        old = read(Path.home(), top)
+    except NotFound:
+        return None
+    except BadConfig as problem:
+        return Unread(problem.message, f"mend or remove it, then: {MIGRATE}")
+    yaml = next((path for path in places if os.path.lexists(path)), None)
+    if yaml is not None and not lacking(old, yaml):
+        return None
+    named = " and ".join(map(str, old.files))
+    what = "nothing reads it" if yaml is None else f"{yaml.name} does not say all of it"
+    return Unread(f"settings of ai-fleet are in {named}, and {what}", MIGRATE)
+
+
+def unread_queue(home: Path) -> Unread | None:
+    """A queue of beads in a home whose settings never said which tracker is used: that was fleet with beads."""
+    path = home / SETTINGS
+    try:
+        says = "tracker" in toml.table(runtime.read_text(path) or "")
+    except (BadConfig, ValueError):
+        return None
+    if says or not (home / BEADS).is_dir():
+        return None
+    finding = f"{home / BEADS} is a queue of beads, and nothing reads it: the tracker is local, as by default"
+    return Unread(finding, "fleet init --home-only --tracker beads")
+
+
+def lacking(old: Legacy, fleet_yaml: Path) -> dict[str, object]:
+    """What of the old settings the workspace of a fleet.yaml does not say."""
+    says = settings_of(fleet_yaml)
+    return {key: value for key, value in old.workspace.items() if says.get(key) != value}
+
+
+def settings_of(path: Path) -> dict[str, object]:
+    """What the workspace of a fleet.yaml says, as it is written there; nothing when it cannot be read."""
+    from fleet.config.document import parse
+    from fleet.config.fleet_yaml import text_of
+
+    value = parse(text_of(path)).value
+    said = value.get("workspace") if isinstance(value, dict) else None
+    return said if isinstance(said, dict) else {}
+
+
 def read(home: Path, project: Path) -> Legacy:
-    """Both files, the project's over the machine's; NotFound without either, and InvalidFile for one that is broken."""
+    """Both files, the project's over the machine's; NotFound without either, and InvalidFile for one that is broken.
+
+    A file of the machine that is about another repository is left out whole.
+    """
     paths = (home / OF_MACHINE, project / OF_PROJECT)
     found = {path: table for path in paths if (table := _table(path)) is not None}
     if not found:
         raise NotFound(f"there is neither {paths[0]} nor {paths[1]}", hint="fleet init makes a fleet.yaml without them")
-    workspace: dict[str, object] = {}
     left: list[str] = []
+    elsewhere = _elsewhere(found.get(paths[0], {}), project)
+    if elsewhere:
+        del found[paths[0]]
+        left.append(
+            f"{paths[0]}: repo_root is {clean(elsewhere)}, another repository, so nothing of it is for this one"
+        )
+    if not found:
+        raise NotFound(f"nothing was taken over: {left[0]}", hint=f"cd {clean(elsewhere)} && {MIGRATE}")
+    workspace: dict[str, object] = {}
     name = None
     for path, table in found.items():
         for key, value in _flat(table):
             if key in ("name", "project.name") and isinstance(value, str):
                 name = value
                 continue
-            why = _carry(_plain(key), value, workspace, project)
+            why = _carry(_plain(key), value, workspace)
             if why:
                 left.append(f"{path}: {clean(key)} {why}")
     return Legacy(tuple(found), workspace, name, tuple(left))
+
+
+def _elsewhere(table: Mapping[str, object], project: Path) -> str:
+    """The repository that the settings of the machine are about, when it is another one than the project's."""
+    root = dict(_flat(table)).get("repo_root")
+    if not isinstance(root, str) or project.resolve().is_relative_to(Path(root).expanduser().resolve()):
+        return ""
+    return root
 
 
 def _table(path: Path) -> dict[str, object] | None:
@@ -91,11 +174,10 @@ def _plain(key: str) -> str:
     return key if key in SAME else key.rpartition(".")[2]
 
 
-def _carry(key: str, value: object, workspace: dict[str, object], project: Path) -> str:
+def _carry(key: str, value: object, workspace: dict[str, object]) -> str:
     """Take one key over; why it cannot be, or nothing."""
     if key == "repo_root":
-        same = isinstance(value, str) and Path(value).expanduser().resolve() == project.resolve()
-        return "" if same else f"is {value!r}, and fleet.yaml stands in the project itself; run this there"
+        return ""
     if key.endswith("_flags") and isinstance(value, str):
         return _flags(key.removesuffix("_flags"), value, workspace)
     if key not in SAME:

@@ -155,20 +155,9 @@ def _kept(output: Path, kind: str | None, workspace: Mapping[str, object], old: 
     """A file that stays as it is, and what of the old settings it does not say yet."""
     missing = ""
     if old and old.workspace:
-        says = settings_of(output)
-        lacking = {key: value for key, value in old.workspace.items() if says.get(key) != value}
+        lacking = legacy.lacking(old, output)
         missing = dump_for_people({"workspace": lacking}) if lacking else ""
     return Starter(output, is_new=False, kind=kind, workspace=workspace, migrated=old, missing=missing)
-
-
-def settings_of(path: Path) -> dict[str, object]:
-    """What the workspace of a fleet.yaml says, as it is written there; nothing when it cannot be read."""
-    from fleet.config.document import parse
-    from fleet.config.fleet_yaml import text_of
-
-    value = parse(text_of(path)).value
-    said = value.get("workspace") if isinstance(value, dict) else None
-    return said if isinstance(said, dict) else {}
 
 
 def render(

@@ -72,7 +72,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "warmup": ("fleet.cli.models", "Load the models before the first request does."),
         "status": ("fleet.cli.models", "Show nodes, loaded models and which agent thinks where."),
         "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote; or places, or refs."),
-        "gateway": ("fleet.cli.gateway", "Start, stop and look at the gateway (up, down, status)."),
+        "gateway": ("fleet.cli.gateway", "Start, stop and look at the gateway (up, down, status, logs)."),
     },
     "Extend": {
         "coders": ("fleet.cli.coders", "List the agents that can work, and check one of your own (list, check)."),

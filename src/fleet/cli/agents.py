@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fleet.cli.forerunners import warn_of_unread
 from fleet.cli.screen import can_draw
 from fleet.cli.show import BAD, GOOD, MEH, data, json_option, talk, text_of, warn
 from fleet.core import BadConfig, FleetError
@@ -66,6 +67,7 @@ def create(
     from fleet.app.begin import create as make
     from fleet.app.sites import open_site
 
+    warn_of_unread()
     site, how = open_site(to_create=True), How(agent, model, base, quick, onto=onto, after=after)
     hear = _hear(verbose=sys.stderr.isatty() and not as_json)
     _report(make(site, branch, "" if prompt is None else _text(prompt), how, hear, lambda made: None), as_json)
@@ -88,6 +90,7 @@ def fanout(
     from fleet.app.begin import How, fan_out
     from fleet.app.sites import open_site
 
+    warn_of_unread()
     site, how = open_site(to_create=True), How(agent, model, base, quick, atomic, onto, after)
     with _progress(count, "agents begun", quiet=as_json) as step:
         made = fan_out(site, count, prefix, _text(prompt), how, _hear(verbose=False), lambda one: step())
@@ -106,6 +109,7 @@ def multi(
     from fleet.app.begin import How, several
     from fleet.app.sites import open_site
 
+    warn_of_unread()
     site, how = open_site(to_create=True), How(agent, model, base, quick, atomic, onto, after)
     with _progress(len(pairs), "agents begun", quiet=as_json) as step:
         made = several(site, pairs, how, _hear(verbose=False), lambda one: step())

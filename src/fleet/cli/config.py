@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from fleet.cli.forerunners import warn_of_unread
 from fleet.cli.show import data, json_option, talk
 from fleet.core import BadConfig, NotFound
 from fleet.core.text import clean
@@ -28,7 +29,9 @@ def config(ctx: click.Context, wanted: str | None, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         if wanted or as_json:
             raise click.UsageError(f"options go after {ctx.invoked_subcommand}", ctx)
-    elif wanted == "edit":
+        return
+    warn_of_unread()
+    if wanted == "edit":
         _edit_project()
     elif wanted == "validate":
         _validate(as_json, project=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fleet.cli.forerunners import warn_of_unread
 from fleet.cli.models import paid_option, timeout_option
 from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out_option, paint, talk, warn
 from fleet.core.text import clean
@@ -64,6 +65,8 @@ def init(
     from fleet.app.start import init as begin
 
     begun = begin(output, force=force, home_only=home_only, tracker=tracker, kind=kind, migrate=migrate)
+    if not migrate:
+        warn_of_unread(project=not home_only, home=begun.home)
     if as_json:
         data(_begun(begun))
     else:

@@ -148,7 +148,7 @@ def _fresh_config(fleet: Fleet, out: Path) -> Path:
         raise FleetError(f"there is no {path}", hint="fleet generate")
     if found != wanted.content:
         edited = is_edited(fleet, out)
-        what = "was edited since fleet wrote it" if edited else "is not what fleet.yaml says now"
+        what = "was edited, or not written by fleet" if edited else "is not what fleet.yaml says now"
         look = "look at it with: fleet generate --diff; replace it with: "
         raise FleetError(f"{path} {what}", hint=f"{look}{_generate(edited)}" if edited else _generate(edited))
     return path
