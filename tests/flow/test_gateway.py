@@ -87,11 +87,11 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
         assert {body["options"]["num_ctx"] for body in two.small.asked("/api/chat")} == {16384}
         assert {body["keep_alive"] for body in two.small.asked("/api/chat")} == {-1}
 
-        before = len(two.small.requests)
+        before = len(two.small.asked("/api/chat"))
         for _ in range(12):
             assert "big speaking" in ask(two, token, "claude-sonnet-local").decode(), "one of its two nodes is dead"
         assert "big speaking" in ask(two, token, "claude-opus-9-20991231").decode(), "a name of Claude Code's own"
-        assert len(two.small.requests) == before
+        assert len(two.small.asked("/api/chat")) == before
 
         its_context_is_kept(two, token)
 
@@ -133,16 +133,24 @@ def test_the_gateway_answers_on_the_right_node_and_leaves_nothing_behind(
 
 def its_context_is_kept(two: Boxes, token: str) -> None:
     """What cannot fit is refused before it reaches a node, in words that make Claude Code shorten its conversation."""
-    before = len(two.small.requests)
+    before = len(two.small.asked("/api/chat"))
     long = [{"role": "user", "content": "one more word " * 5000}]
     with pytest.raises(urllib.error.HTTPError) as refused:
         ask(two, token, "claude-haiku-local", messages=long)
     said = refused.value.read().decode()
     assert (refused.value.code, "ContextWindowExceededError" in said) == (400, True), said
     refused.value.close()
-    assert len(two.small.requests) == before
+    assert len(two.small.asked("/api/chat")) == before
+    wordy = [{"role": "user", "content": "internationalization " * 4000}]  # more to its node than LiteLLM counts
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        ask(two, token, "claude-haiku-local", messages=wordy)
+    said = refused.value.read().decode()
+    assert (refused.value.code, "prompt is too long: " in said) == (400, True), said
+    refused.value.close()
     thinking = {"type": "adaptive"}
-    assert b"small speaking" in ask(two, token, "claude-haiku-local", thinking=thinking), "its place is free again"
+    answer = ask(two, token, "claude-haiku-local", thinking=thinking, max_tokens=32000)
+    assert b"small speaking" in answer, "its place is free again"
+    assert 16000 < two.small.asked("/api/chat")[-1]["options"]["num_predict"] < 16384, "what the prompt leaves"
 
 
 def test_a_weak_key_is_refused_before_anything_starts(run: Run, boxes: Start, project: Path) -> None:

@@ -414,14 +414,14 @@ def test_doctor_names_a_model_without_tools_and_a_context_too_small_for_a_first_
     two = boxes()
     two.small.models, two.small.capabilities = ("demo:7b", "able:7b"), {"demo:7b": ("completion",)}
     text = (project / "fleet.yaml").read_text()
-    (project / "fleet.yaml").write_text(text.replace("context: 32768", "context: 16384"))
+    (project / "fleet.yaml").write_text(text.replace("context: 32768", "context: 8192"))
     run("generate")
     wrong = {one["finding"]: one["remedy"] for one in run("doctor", "--json").json() if one["health"] == "wrong"}
     poor = (
         "planner: demo:7b on small-box has no tools, and so cannot be a coding agent; on small-box these have: able:7b"
     )
     assert wrong[poor] == "set models.small-coder.ollama_model to able:7b"
-    short = "heavy-coder: context 16384 is too small for Claude Code's first prompt, about 19400 tokens"
+    short = "heavy-coder: context 8192 is too small for Claude Code's first prompt, about 12000 tokens"
     assert wrong[short] == "set models.heavy-coder.context to 32768, or: claude --tools Bash,Read,Edit,Write"
 
 

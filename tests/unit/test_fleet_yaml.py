@@ -40,10 +40,10 @@ def changed(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
-def test_defaults_are_those_of_the_specification() -> None:
+def test_defaults_of_a_model_and_of_the_gateway() -> None:
     got = fleet(GOOD)
     small = got.models["small-coder"]
-    assert (small.context, small.timeout, small.max_parallel) == (8192, 300, 1)
+    assert (small.context, small.timeout, small.max_parallel) == (32768, 300, 1)
     assert (got.gateway.provider, got.gateway.host, got.gateway.port) == (Provider.LITELLM, "127.0.0.1", 4000)
     assert got.gateway.master_key_env == "LITELLM_MASTER_KEY"
     assert got.nodes["big"].kind is Kind.OLLAMA

@@ -12,7 +12,7 @@ from fleet.app import doctor_models, models
 from fleet.app.models import judge_route
 from fleet.app.readiness import Place, State, judge, say_when
 from fleet.config import read
-from fleet.core.fleet import Fleet
+from fleet.core.fleet import Fleet, Kind, Provider
 from fleet.gateway import answers, probe, served
 from fleet.gateway.answers import Answer
 from fleet.gateway.run import Status, child_environment
@@ -59,7 +59,7 @@ def with_model(model: str) -> Status:
             ONLINE,
             with_model("ollama_chat/old:7b"),
             False,
-            "the running gateway has an older file, and asks old:7b on http://10.0.0.7:11434, context 8192",
+            "the running gateway has an older file, and asks old:7b on http://10.0.0.7:11434, context 32768",
         ),
     ],
 )
@@ -193,7 +193,20 @@ def test_an_ollama_on_a_public_address_is_wrong_and_one_that_is_off_is_not() -> 
 
 def test_a_context_beyond_the_models_own_is_wrong() -> None:
     only = replace(FLEET, models={"m": FLEET.models["m"]})
-    assert "context 8192 is more than the 4096" in findings(only, ONLINE, "context")[0]
+    assert "context 32768 is more than the 4096" in findings(only, ONLINE, "context")[0]
+
+
+def test_a_context_that_nobody_sends_and_the_server_does_not_have_is_wrong() -> None:
+    gateway = replace(FLEET, models={"m": FLEET.models["m"]})
+    direct = replace(gateway, gateway=replace(gateway.gateway, provider=Provider.DIRECT))
+    lmstudio = replace(gateway, nodes={"box": replace(gateway.nodes["box"], kind=Kind.LMSTUDIO)})
+    small = replace(ONLINE, loaded=(nodes.LoadedModel("coder:latest", context=4096),))
+    whole = replace(ONLINE, loaded=(nodes.LoadedModel("coder:latest", context=32768),))
+    assert findings(gateway, small, "loaded_context") == [], "the gateway sends it with each request"
+    for fleet in (direct, lmstudio):
+        (found,) = findings(fleet, small, "loaded_context")
+        assert found == "m: coder is in memory with a context of 4096, and not 32768"
+        assert findings(fleet, whole, "loaded_context") == findings(fleet, ONLINE, "loaded_context") == []
 
 
 def test_litellm_gets_what_it_needs_and_nothing_else() -> None:

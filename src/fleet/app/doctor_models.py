@@ -31,8 +31,8 @@ from fleet.host import database, files, machine
 
 # A loaded model takes more than its file: its context and the buffers it computes in.
 OVERHEAD = 1.2
-# What Claude Code 2.1 sends before anybody has said anything; more to an alias with the name of one of its own models.
-PROMPT_TOKENS, FAMILY_PROMPT_TOKENS = 10_700, 19_400
+# What Claude Code 2.1 sends in a terminal before anybody has said anything: 53 KB, and 46 KB with -p.
+FIRST_PROMPT_TOKENS = 12_000
 AGENT_HEALTH = {
     State.ANSWERED: Health.OK,
     State.UNTRIED: Health.NOTE,
@@ -41,7 +41,6 @@ AGENT_HEALTH = {
     State.REFUSED: Health.WRONG,
     State.NOT_SERVED: Health.WRONG,
 }
-FAMILY_WORDS = ("sonnet", "opus", "haiku")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,14 +247,12 @@ def tools(facts: Facts) -> Iterator[Check]:
 
 def first_prompt(facts: Facts) -> Iterator[Check]:
     """Whether the first prompt of Claude Code fits into the context of the model that holds its main conversation."""
-    if facts.fleet.is_direct or "claude" not in project_files.plan(facts.fleet, facts.out).targets:
+    if "claude" not in project_files.plan(facts.fleet, facts.out).targets:
         return
     model = defaults(facts.fleet).heavy
-    need = FAMILY_PROMPT_TOKENS if any(word in model.alias.lower() for word in FAMILY_WORDS) else PROMPT_TOKENS
-    if max_input_tokens(model.context) < need:
-        finding = (
-            f"{model.name}: context {model.context} is too small for Claude Code's first prompt, about {need} tokens"
-        )
+    if max_input_tokens(model.context) < FIRST_PROMPT_TOKENS:
+        size = f"about {FIRST_PROMPT_TOKENS} tokens"
+        finding = f"{model.name}: context {model.context} is too small for Claude Code's first prompt, {size}"
         remedy = f"set models.{model.name}.context to 32768, or: claude --tools Bash,Read,Edit,Write"
         yield Check("context", Health.WRONG, finding, remedy)
 
@@ -267,6 +264,21 @@ def context(facts: Facts) -> Iterator[Check]:
         if limit is not None and model.context > limit:
             finding = f"{model.name}: context {model.context} is more than the {limit} that {model.served} was made for"
             yield Check("context", Health.WRONG, finding, f"set models.{model.name}.context to {limit}")
+
+
+def loaded_context(facts: Facts) -> Iterator[Check]:
+    """Only the gateway sends a context, and only to Ollama: else the server's own setting is the one that counts."""
+    for model in facts.fleet.models.values():
+        node = facts.fleet.node_of(model)
+        loaded = facts.surveys[node.name].loaded or ()
+        held = next((one.context for one in loaded if nodes.same_name(one.name, model.served)), None)
+        sent = node.kind is Kind.OLLAMA and not facts.fleet.is_direct
+        if held is not None and held < model.context and not sent:
+            finding = f"{model.name}: {model.served} is in memory with a context of {held}, and not {model.context}"
+            setting = f"OLLAMA_CONTEXT_LENGTH={model.context} ollama serve" if node.kind is Kind.OLLAMA else (
+                f"start the server on {node.name} with a context of {model.context}"
+            )  # fmt: skip
+            yield Check("context", Health.WRONG, finding, f"{setting}, or set models.{model.name}.context to {held}")
 
 
 def fit(facts: Facts) -> Iterator[Check]:
@@ -323,6 +335,6 @@ def agents(facts: Facts) -> Iterator[Check]:
 
 
 CHECKS: Sequence[Callable[[Facts], Iterator[Check]]] = (
-    litellm, key, secrets, reach, exposed, reachable, present, tools, context, first_prompt, fit, generated, agents,
-    agent_answers,
+    litellm, key, secrets, reach, exposed, reachable, present, tools, context, loaded_context, first_prompt, fit,
+    generated, agents, agent_answers,
 )  # fmt: skip

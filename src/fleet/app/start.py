@@ -21,6 +21,7 @@ from fleet.generate.yaml import dump_for_people
 from fleet.host import files, machine
 
 SCHEMA = "fleet.schema.json"
+CONTEXT_TOKENS = 32768  # an agent says 12,000 before its first word of work
 
 ROLES: dict[str, dict[str, object]] = {
     "planner": {
@@ -200,16 +201,14 @@ def _suggested(checks: Sequence[Mapping[str, object]], setup: str) -> str:
 
 def _document(project: str, chosen: nodes.Pair) -> dict[str, object]:
     (small_node, small), (big_node, big) = chosen.small, chosen.big
-    # One model for both sizes gets one context: Ollama would load it anew at every switch.
-    small_context = 32768 if small == big else 8192
     used: Sequence[Node] = list({node.name: node for node in (small_node, big_node)}.values())
     return {
         "project": {"name": "".join(c if c.isprintable() else "-" for c in project).strip() or "my-project"},
         "gateway": {"provider": "litellm", "host": "127.0.0.1", "port": 4000, "master_key_env": "LITELLM_MASTER_KEY"},
         "nodes": {node.name: _node(node) for node in used},
         "models": {
-            "heavy-coder": _model(big_node, big, "claude-sonnet-local", 32768, 600),
-            "small-coder": _model(small_node, small, "claude-haiku-local", small_context, 300),
+            "heavy-coder": _model(big_node, big, "claude-sonnet-local", 600),
+            "small-coder": _model(small_node, small, "claude-haiku-local", 300),
         },
         "agents": ROLES,
     }
@@ -220,8 +219,8 @@ def _node(node: Node) -> dict[str, object]:
     return {"endpoint": node.endpoint, **kind, "tags": ["local"]}
 
 
-def _model(node: Node, model: nodes.ServedModel, alias: str, context: int, timeout: int) -> dict[str, object]:
+def _model(node: Node, model: nodes.ServedModel, alias: str, timeout: int) -> dict[str, object]:
     key = "ollama_model" if node.kind is Kind.OLLAMA else "model"
-    fits = min(context, model.context) if model.context else context
+    fits = min(CONTEXT_TOKENS, model.context or CONTEXT_TOKENS)
     shared = {"litellm_alias": alias, "context": fits, "timeout": timeout, "max_parallel": 1}
     return {"node": node.name, key: model.name, **shared}

@@ -259,7 +259,7 @@ class ModelPart(Part, frozen=True, kw_only=True):
     ollama_model: Annotated[Line | None, _says("The name Ollama knows it by, such as qwen2.5-coder:7b.")] = None
     model: Annotated[Line | None, _says("The name the node knows it by, for any kind of node.")] = None
     litellm_alias: Annotated[Alias, _says("The name agents ask for, such as claude-sonnet-local.")]
-    context: Annotated[int, Meta(ge=256, le=100_000_000, description="Context window, in tokens.")] = 8192
+    context: Annotated[int, Meta(ge=256, le=100_000_000, description="Context window, in tokens.")] = 32768
     timeout: Annotated[int, Meta(ge=1, le=86_400, description="Seconds one answer may take.")] = 300
     max_parallel: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None,

@@ -202,11 +202,13 @@ def child_environment(fleet: Fleet, key: str, environ: Mapping[str, str]) -> dic
 
 
 def queueing(fleet: Fleet) -> bytes:
-    """The generated configuration with our queue and our records in it, which a LiteLLM started by hand would not
-    find. The queue comes first: the records say how long a request waited there.
+    """The generated configuration with our callbacks in it, which a LiteLLM started by hand would not find.
+
+    The context comes first: the queue chooses among the nodes that have room for the prompt. The records come last:
+    they say how long a request waited in the queue.
     """
     config = litellm.config(fleet)
-    callbacks = ["fleet_slots.slots", "fleet_requests.requests"]
+    callbacks = ["fleet_context.context", "fleet_slots.slots", "fleet_requests.requests"]
     config["litellm_settings"] = {**config["litellm_settings"], "callbacks": callbacks}
     return dump(config).encode()
 

@@ -30,6 +30,7 @@ def exports(fleet: Fleet) -> dict[str, str | None]:
     CLAUDE_CODE_SUBAGENT_MODEL would overrule the model of every subagent and so undo the routing by role.
     ANTHROPIC_API_KEY would be sent along with every request, to a machine it was not meant for.
     Without its context Claude Code believes in 200,000 tokens or a million, and never makes its conversation shorter.
+    To a name with sonnet, opus or haiku in it, it says nearly twice as much before the first prompt, unless forbidden.
     """
     chosen = defaults(fleet)
     context = contexts(fleet)[fleet.asked(chosen.heavy)]
@@ -41,6 +42,7 @@ def exports(fleet: Fleet) -> dict[str, str | None]:
         "CLAUDE_CODE_DISABLE_1M_CONTEXT": "1",
         "CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(context),
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(claude_answer_tokens(context)),
+        "CLAUDE_CODE_SIMPLE_SYSTEM_PROMPT": "1",
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_TELEMETRY": "1",

@@ -100,7 +100,11 @@ def _deployment(name: str, model: Model, fleet: Fleet) -> dict[str, object]:
             "litellm_provider": PREFIX[node.kind],
             "max_input_tokens": max_input_tokens(model.context),
             "disable_background_health_check": True,
-            **({} if node.is_cloud else {"input_cost_per_token": 0, "output_cost_per_token": 0}),
+            **(
+                {}
+                if node.is_cloud
+                else {"context": model.context, "input_cost_per_token": 0, "output_cost_per_token": 0}
+            ),
         },
     }
 
