@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 
 import bench_evidence
+import bench_gateway
 import bench_places
 import bench_watch
 import bench_work
@@ -242,6 +243,7 @@ MODEL_GROUPS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "validate": bench_validate,
     "discover": bench_discover,
     "generate": bench_generate,
+    **bench_gateway.GROUPS,
 }
 GROUPS = MODEL_GROUPS | bench_work.GROUPS | bench_places.GROUPS | bench_evidence.GROUPS | bench_watch.GROUPS
 PLANES = {

@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,20 @@ TEMPLATE \"\"\"{{{{ range .Messages }}}}<|im_start|>{{{{ .Role }}}}
 PARAMETER stop <|im_end|>
 PARAMETER num_thread 1
 """
+CONTEXT = 8192
 WITH_TOOLS = "tools:135m"  # the same weights; from a template with tools and no thinking, Ollama knows what it can do
-TOOLS_TEMPLATE = """{{{{ if .Tools }}}}<|im_start|>system
+# It reads only what the user says, and answers with one line: a busy machine takes seconds for each hundred tokens.
+TOOLS_MODELFILE = """FROM {weights}
+TEMPLATE \"\"\"{{{{ if .Tools }}}}<|im_start|>system
 You have tools.<|im_end|>
-{{{{ end }}}}{{{{ range .Messages }}}}"""
+{{{{ end }}}}{{{{ range .Messages }}}}{{{{ if eq .Role "user" }}}}<|im_start|>user
+{{{{ .Content }}}}<|im_end|>
+{{{{ end }}}}{{{{ end }}}}<|im_start|>assistant
+\"\"\"
+PARAMETER stop <|im_end|>
+PARAMETER stop "\\n"
+PARAMETER num_thread 1
+"""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +51,8 @@ def ollama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = tmp_path_factory.mktemp("ollama")
     address = f"127.0.0.1:{free_port()}"
     program = parts.find("ollama").bin / "ollama"
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "OLLAMA_HOST": address, "OLLAMA_MODELS": str(home / "models")}
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "OLLAMA_HOST": address, "OLLAMA_MODELS": str(home / "models"),
+           "OLLAMA_CONTEXT_LENGTH": str(CONTEXT)}  # fmt: skip
     with open(home / "log", "wb") as log:
         server = subprocess.Popen([program, "serve"], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
@@ -48,7 +60,7 @@ def ollama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         modelfile = home / "Modelfile"
         for name, template in (
             (NAME, MODELFILE),
-            (WITH_TOOLS, MODELFILE.replace("{{{{ range .Messages }}}}", TOOLS_TEMPLATE)),
+            (WITH_TOOLS, TOOLS_MODELFILE),
         ):
             modelfile.write_text(template.format(weights=parts.find("smollm2").home / "model.gguf"))
             create: list[str | Path] = [program, "create", name, "-f", modelfile]
@@ -151,9 +163,9 @@ def test_init_finds_it_and_the_starter_is_ready(run: Run, ollama: str, project: 
 
 ONE_MODEL = """\
 project: {{name: real}}
-gateway: {{port: {port}}}
+gateway: {gateway}
 nodes: {{real: {{endpoint: "{ollama}"}}}}
-models: {{tiny: {{node: real, ollama_model: "{name}", litellm_alias: local-coder, context: 2048, keep_alive: 30m}}}}
+models: {{tiny: {{node: real, ollama_model: "{name}", litellm_alias: local-coder, context: {context}}}}}
 agents: {{implementer: {{model: tiny, description: builds}}}}
 """
 
@@ -163,10 +175,27 @@ agents: {{implementer: {{model: tiny, description: builds}}}}
 def test_claude_code_is_answered_by_a_model_that_cannot_think(
     gateway: Run, ollama: str, project: Path, clean_env: dict[str, str], agents_path: str
 ) -> None:
-    (project / "fleet.yaml").write_text(ONE_MODEL.format(port=free_port(), ollama=ollama, name=WITH_TOOLS))
+    """Through the gateway and without it: what the model can do is asked of it, and nothing else is sent to it."""
+    text = partial(ONE_MODEL.format, ollama=ollama, context=CONTEXT)
+    through = f"{{port: {free_port()}}}"
+    (project / "fleet.yaml").write_text(text(gateway=through, name=NAME))
+    refused = gateway("generate")
+    assert (refused.code, f"on real these have: {WITH_TOOLS}" in refused.err) == (2, True), refused.err
+    (project / "fleet.yaml").write_text(text(gateway=through, name=WITH_TOOLS))
     assert gateway("generate").code == 0
+    known = json.loads((project / ".subagent-fleet/capabilities.json").read_text())["nodes"]["real"]["models"]
+    assert known[WITH_TOOLS] == {"tools": True, "thinking": False, "vision": False, "context": 8192}
+    assert known[NAME]["tools"] is False
     assert gateway("gateway", "up").code == 0
-    script = ". ./.env.subagent-fleet && exec claude -p --bare --output-format json"
+    its_answer_comes(project, clean_env, agents_path)
+    assert gateway("gateway", "down").code == 0
+    (project / "fleet.yaml").write_text(text(gateway="{provider: direct}", name=WITH_TOOLS))
+    assert gateway("generate").code == 0
+    its_answer_comes(project, clean_env, agents_path)
+
+
+def its_answer_comes(project: Path, clean_env: dict[str, str], agents_path: str) -> None:
+    script = ". ./.env.subagent-fleet && exec claude -p --tools Bash,Read,Edit,Write --output-format json"
     env = {"PATH": agents_path, "HOME": clean_env["HOME"], "IS_SANDBOX": "1", "DISABLE_AUTOUPDATER": "1"}
     asked = subprocess.run(
         ["sh", "-c", script],
@@ -175,9 +204,10 @@ def test_claude_code_is_answered_by_a_model_that_cannot_think(
         input="say hi",
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=280,
         check=False,
     )
     result = json.loads(asked.stdout)
     assert (result["type"], result["is_error"]) == ("result", False), asked.stdout + asked.stderr
     assert result["usage"]["output_tokens"] > 0
+    assert [use["contextWindow"] for use in result["modelUsage"].values()] == [CONTEXT]

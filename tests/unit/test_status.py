@@ -109,7 +109,7 @@ def test_what_is_said_of_an_agent(
     assert (found.state, found.served, found.why) == (state, served, why)
 
 
-HELD = LoadedModel("coder:latest", context=8192)
+HELD = LoadedModel("coder:latest", context=32768)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ HELD = LoadedModel("coder:latest", context=8192)
         ("m", ONLINE, True, False, None),
         (
             "m", replace(ONLINE, loaded=(replace(HELD, context=4096),)), False, False,
-            "in memory with a context of 4096, not 8192",
+            "in memory with a context of 4096, not 32768",
         ),
         ("m", replace(ONLINE, state=nodes.State.OFFLINE, cause=Cause.REFUSED), True, True, "node offline: refused"),
         ("m", replace(ONLINE, models=()), True, True, "the node does not have the model"),
