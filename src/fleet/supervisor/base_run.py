@@ -73,7 +73,8 @@ class BaseRuns:
 
     def seen(self, attempt: Attempt) -> Attempt:
         """The attempt with what is known by now: it is held, or what was red is noted."""
-        return attempt if attempt.ending is not None else judged(attempt, self._known(attempt.id))
+        known = self._known(attempt.id)  # of an attempt that was taken over nothing, and what was noted stays
+        return judged(attempt, known) if known and attempt.ending is None else attempt
 
     def checks(self, attempt: str) -> list[Check]:
         """What is known by now, as its receipt has it."""
