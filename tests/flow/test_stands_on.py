@@ -206,3 +206,46 @@ def test_an_agent_in_a_terminal_begins_with_the_result_of_a_task(tmp_path: Path)
         assert (there.code, "there is a branch there already" in there.err) == (2, True), there.err
         found.git("merge", "-q", f"fleet/{a}")
         assert len(found.ok("clean", "--places", "--yes", "--json").json()["removed"]) == 1
+
+
+def test_the_branch_of_an_accepted_task_names_what_was_judged(home: Scratch) -> None:
+    """An agent without a git identity, and agents that commit nothing, some or all of what they did."""
+    repo = repository(home)
+    kinds = {
+        "nothing": "echo a >nothing.txt",
+        "some": f"echo b >b.txt; {COMMIT}; echo c >some.txt",
+        "all": write("all"),
+    }
+    names = {
+        (kind, place): add(home, repo, f"{kind} in a {place}", do, "--place", place, "--check", f"test -f {kind}.txt")
+        for place in ("worktree", "clone")
+        for kind, do in kinds.items()
+    }
+    own = add(home, repo, "commit", "echo d >d.txt; git add -A; git commit -qm own", "--check", "test -f d.txt")
+    refused = add(home, repo, "refused", "echo r >r.txt", "--check", "test -f missing.txt")
+    said = [one for one in home.drain() if one["event"] == "git identity"]
+    assert [one["text"] for one in said] == [
+        "git does not know who you are, so agents commit as fleet agent <agent@no-git-identity.invalid>"
+    ]
+    assert run(repo, f"git show -s --format='%an <%ae>' fleet/{own}") == "fleet agent <agent@no-git-identity.invalid>"
+    for (kind, place), task in names.items():
+        landing = home.receipt(task)["result"]["landing"]
+        assert run(repo, f"git rev-parse fleet/{task}") == landing, (kind, place)
+        where = Path(home.shown(task)["history"][0]["cwd"])
+        if place == "worktree":
+            assert run(where, "git status --porcelain") == ""
+        who = "git -c user.name=n -c user.email=n@example.invalid"
+        run(
+            repo,
+            f"git checkout -q -B merged main; {who} merge -q fleet/{task}; test -f {kind}.txt; git checkout -q main",
+        )
+    left = home.receipt(refused)["result"]["landing"]
+    assert run(repo, f"git rev-parse fleet/{refused}") != left, "a person may still look at what its agent committed"
+    home.ok("accept", refused)
+    assert run(repo, f"git rev-parse fleet/{refused}") == left
+
+    again = names["nothing", "clone"]
+    home.ok("retry", again, "--keep-base")
+    home.drain()
+    assert home.task(again)["state"] == "done"
+    assert run(repo, f"git rev-parse fleet/{again}") == home.receipt(again)["result"]["landing"]

@@ -12,6 +12,7 @@ from fleet.core.task import Spec
 from fleet.core.work import Attempt, PlaceKind, StandsOn
 from fleet.host.repository.merge import attributes_below
 from fleet.results import Dependency, choose_onto, choose_results, is_made_anew, no_longer, stands_on_text
+from fleet.supervisor.identity import variables_of
 
 HERE, ELSEWHERE = Path("/repo/.git"), Path("/other/.git")
 DONE = Dependency("t1", True, HERE, "t1.2", "fleet/t1", "c1", True, Proof.VERIFIED)
@@ -122,3 +123,18 @@ def test_a_result_that_is_no_longer_one(now: dict[str, str | None], said: list[s
 )
 def test_attributes_of_a_directory_from_the_top(directory: bytes, content: bytes, from_the_top: bytes) -> None:
     assert attributes_below(directory, content) == from_the_top
+
+
+@pytest.mark.parametrize(
+    ("ident", "name", "email"),
+    [
+        ("A Name <a@example.org> 1700000000 +0100", "A Name", "a@example.org"),
+        ("n <> 1700000000 +0000", "n", ""),
+        ("", "fleet agent", "agent@no-git-identity.invalid"),
+    ],
+)
+def test_who_commits(ident: str, name: str, email: str) -> None:
+    found = variables_of(ident)
+    assert found == {
+        "GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": email, "GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": email,
+    }  # fmt: skip

@@ -33,16 +33,17 @@ from fleet.host.run import Ran, run
 from fleet.supervisor.admit import short_of_disk
 from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment
+from fleet.supervisor.identity import SET_IDENTITY, UNKNOWN
 from fleet.supervisor.login import listed, login_variables, own_login, passed_on
 
-OLDEST_GIT = (2, 32)  # the first that can be told to leave its user's settings out
+OLDEST_GIT = (2, 38)  # the first that merges without a working tree
 DEFAULT_CODER_TIMEOUT_S = 10.0
 OTHER_CODER_TIMEOUT_S = 0.7  # nothing depends on their answers, and nobody wants to wait for them
 GIT_TIMEOUT_S = 5.0
 QUICK_CHECK_BYTES = 32 * 1024**2  # of a larger database only the beginning is read
 LOG_BYTES = 256 * 1024
 MAX_WORDS = 300
-IDENTITY = 'git config --global user.name "Your Name" && git config --global user.email you@example.org'
+NO_IDENTITY = 128  # git's exit code
 STARTED, ENDED, FAILED = "supervisor started", "supervisor ended", "supervisor failed"
 
 
@@ -249,15 +250,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _identity(facts: Facts) -> Iterator[Check]:
-    """Who commits, as the git of an agent sees it in this directory."""
-    env = _environment(facts, facts.runtime.coder) | {"LC_ALL": "C"}
-    argv = [*machine.GIT, str(facts.cwd), "var", "GIT_COMMITTER_IDENT"]
+    """Who commits in this directory: the user whom git knows, and not whom it would make up."""
+    env = {**os.environ, "LC_ALL": "C"}
+    argv = [*machine.GIT, str(facts.cwd), "-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"]
     said = run(argv, cwd=facts.cwd, env=env, timeout=GIT_TIMEOUT_S)
     if said.code == 0:
         yield Check("git", Health.OK, f"commits are by {said.out.decode(errors='replace').rpartition('>')[0]}>")
-    elif b"tell me who you are" in said.err or b"empty ident" in said.err:
-        finding = "git does not know who you are (user.name, user.email), so no agent can commit"
-        yield Check("git", Health.WRONG, finding, IDENTITY)
+    elif said.code == NO_IDENTITY:
+        yield Check("git", Health.NOTE, UNKNOWN, SET_IDENTITY)
     else:
         yield Check("git", Health.UNKNOWN, f"by whom commits are cannot be told: {clean(said.said, MAX_WORDS)}")
 

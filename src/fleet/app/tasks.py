@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from datetime import datetime
 from getpass import getuser
@@ -440,6 +441,9 @@ def next_base(desk: Desk, task: str, *, keep_base: bool) -> NextBase:
 
 def accept(desk: Desk, name: str) -> Task:
     """Close a task whose work fleet did not verify, because a person has looked at it. What fleet says of it stays."""
+    from fleet.evidence.receipt import load_receipt  # what nobody pays for who only lists
+    from fleet.supervisor.result_branch import name_result
+
     task = desk.tracker.get(task_id(name))
     last = desk.ledger.last_of([task.id]).get(task.id)
     if last is None or last.verdict is None or last.proof is None or task.status is Status.CLOSED:
@@ -449,6 +453,9 @@ def accept(desk: Desk, name: str) -> Task:
     # Whoever holds an open task is the only one to begin it: a supervisor that was quicker goes on.
     if task.status is not Status.BLOCKED and not desk.tracker.claim(task.id, f"{getuser()}, who accepts it"):
         raise begun
+    receipt = load_receipt(attempt_directory(desk.home, last) / "receipt.json")
+    with suppress(FleetError):  # `fleet show` says where its branch is
+        name_result(last, receipt.result.landing if receipt else None)
     desk.tracker.close(task.id, f"{ACCEPTED_BY_PERSON} what was {last.proof}: {last.reason or last.cause}")
     wake(desk.home)
     if desk.ledger.last_of([task.id])[task.id].id != last.id:

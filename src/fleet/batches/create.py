@@ -40,6 +40,7 @@ from fleet.supervisor.environment import agent_environment, marks, told
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.heard import SIGNALS
 from fleet.supervisor.house import House
+from fleet.supervisor.identity import git_identity
 from fleet.supervisor.login import KEY_VARIABLE, Passed, passed_on
 from fleet.supervisor.place import furnished
 from fleet.tracker.base import is_done
@@ -295,7 +296,8 @@ def _started(site: Site, attempt: Attempt) -> Attempt:
     passed = _passed_on(house, attempt)
     job = Job("", Path(attempt.cwd), attempt.model, args=args, key_from=KEY_VARIABLE if passed.asked_about else "")
     command = coder.converse(job, teller(directory / SIGNALS))
-    given = dict(command.env) | (dict(declared.env) if declared else {}) | attempt.variables
+    chosen = (dict(declared.env) if declared else {}) | attempt.variables
+    given = git_identity(Path(attempt.cwd)) | dict(command.env) | chosen
     env = agent_environment(house.environment, passed.names, given, told(house, attempt))
     env = first_of_all(house, {KEY_VARIABLE if name == passed.asked_about else name: env[name] for name in env})
     begun = keeper.Start(

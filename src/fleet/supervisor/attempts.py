@@ -27,7 +27,7 @@ from fleet.supervisor.provider import conclude
 from fleet.supervisor.refused import hear_refused
 from fleet.supervisor.result import add_checks, bring_back, look_at, nothing, write_receipt
 from fleet.supervisor.scope_watch import ScopeWatch, out_of_scope
-from fleet.supervisor.settle import decide, has_more, pin, publish, put_back, reopen, tell
+from fleet.supervisor.settle import decide, has_more, name_branch, pin, publish, put_back, reopen, tell
 from fleet.supervisor.start import start
 from fleet.supervisor.verify import check
 from fleet.supervisor.watch import Watch
@@ -205,6 +205,7 @@ class Attempts:
         pin(self._house, attempt, receipt)
         if attempt.verdict is None:
             attempt = self._decided(attempt, receipt)
+        name_branch(self._house, attempt, receipt)
         conclude(self._house, attempt)
         if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told

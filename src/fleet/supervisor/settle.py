@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fleet import places, tracker
-from fleet.core import FleetError, NotFound
+from fleet.core import FleetError, NotFound, Unavailable
 from fleet.core.errors import is_passing
 from fleet.core.task import Status, is_cancelled
 from fleet.core.text import clean
@@ -21,6 +21,7 @@ from fleet.places import ports
 from fleet.questions import remarks
 from fleet.supervisor import asked
 from fleet.supervisor.house import House
+from fleet.supervisor.result_branch import name_result
 from fleet.supervisor.trees import demands_of, here_before, place_now
 from fleet.supervisor.verdict import Facts, calls_of, judge
 
@@ -114,6 +115,19 @@ def pin(house: House, attempt: Attempt, receipt: Receipt | None) -> None:
         return
     if found != landing:
         house.log.say("landing put back", task=attempt.task, level="warning", attempt=attempt.id, found=found)
+
+
+def name_branch(house: House, attempt: Attempt, receipt: Receipt | None) -> None:
+    """Let the branch of an accepted attempt name exactly what was judged."""
+    if attempt.verdict is not Verdict.ACCEPTED or receipt is None:
+        return
+    try:
+        name_result(attempt, receipt.result.landing)
+    except (FleetError, OSError) as problem:
+        if isinstance(problem, Unavailable) or (isinstance(problem, OSError) and is_passing(problem)):
+            raise
+        said = clean(str(problem), 500)
+        house.log.say("branch not moved", task=attempt.task, level="warning", attempt=attempt.id, text=said)
 
 
 def put_back(house: House, attempt: Attempt) -> None:

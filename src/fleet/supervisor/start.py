@@ -25,6 +25,7 @@ from fleet.supervisor.choice import LOCK
 from fleet.supervisor.environment import agent_environment, marks, told
 from fleet.supervisor.fence import fence, first_of_all
 from fleet.supervisor.house import House
+from fleet.supervisor.identity import EMAIL, SET_IDENTITY, UNKNOWN, git_identity
 from fleet.supervisor.limits import NUDGED, left, lesser, spent
 from fleet.supervisor.login import passed_on
 from fleet.supervisor.spending import day_left
@@ -56,7 +57,7 @@ def start(
     chosen = (dict(declared.env) if declared else {}) | attempt.variables | _chosen(account)
     passed = _passed_on(house, attempt, chosen, account)
     own = {name: value for name, value in command.env.items() if name not in passed or name not in house.environment}
-    given = own | chosen
+    given = _identity(house, attempt) | own | chosen
     begun = keeper.Start(
         argv=limited(house, attempt, command.argv),
         env=first_of_all(house, agent_environment(house.environment, passed, given, told(house, attempt))),
@@ -72,6 +73,14 @@ def start(
     is_known = declared is None or not declared.argv  # what a user declared may take `--version` for work to do
     ran = program.identify(house.home, found, ask=is_known) if found else None
     return replace(resuming(attempt, earlier, session), program=ran), begun
+
+
+def _identity(house: House, attempt: Attempt) -> dict[str, str]:
+    """What lets the agent commit where git does not know its user; that nobody is known is said once."""
+    found = git_identity(Path(attempt.cwd))
+    if found.get("GIT_COMMITTER_EMAIL") == EMAIL:
+        house.log.say_once("git identity", text=UNKNOWN, change=SET_IDENTITY)
+    return found
 
 
 def _passed_on(
