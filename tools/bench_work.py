@@ -342,7 +342,8 @@ def finish(own: Crew, ledger: Ledger, task: str) -> None:
         begun, started=now, ended=now + 60, ending=Ending.FINISHED, verdict=Verdict.ACCEPTED, cause="1 commit",
         session="5f0c1a2e-0000-4000-8000-000000000000", events=40, last_event=now + 59, tokens=120_000,
         peak_context=60_000, context_limit=200_000, cost=0.42, tools={"Bash": 12, "Edit": 5, "Read": 9},
-        limits=Limits(7200, 3, 10**9), origins={"timeout": "machine", "attempts": "machine", "output": "machine"},
+        local=(), limits=Limits(7200, 3, 10**9),
+        origins={"timeout": "machine", "attempts": "machine", "output": "machine"},
     )  # fmt: skip
     ledger.save(done)
     own.tracker.close(task, "1 commit")

@@ -82,7 +82,7 @@ def test_work_is_judged_as_it_stands_and_as_it_was_left(yard: Yard, kind: str) -
     ]  # fmt: skip
     shown = yard.task(made["task"])
     assert (shown["state"], shown["proof"]) == ("cancelled", "unverified")
-    assert "cancelled, unverified" in yard.ok("tasks", "--all").out
+    assert "ended by you, not checked" in yard.ok("tasks", "--all").out
     again = yard.ok("verify", "good", "--run")
     assert "verified now" in again.out
 

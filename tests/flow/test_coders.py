@@ -183,7 +183,7 @@ def test_what_a_coder_cannot_read_is_kept_and_its_agent_goes_on(worked: Worked, 
 
 def test_a_coder_that_makes_no_command_ends_its_attempt_and_no_other(worked: Worked) -> None:
     row = worked.row("balks")
-    assert (row["state"], row["cause"]) == ("failed", "the coder balks made no command: TypeError: not today")
+    assert (row["state"], row["note"]) == ("failed", "the coder balks made no command: TypeError: not today")
     assert worked.said[-1]["event"] == "supervisor ended"
 
 

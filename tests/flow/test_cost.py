@@ -119,7 +119,7 @@ def test_a_cost_limit_is_kept_by_an_estimate_where_the_agent_tells_no_money(
     home, ids = day
     row = home.task(ids["capped"])
     assert (row["state"], row["attempts"]) == ("failed", 1)
-    assert row["cause"] == "$4.50 spent, estimated (limit cost $4.00, set by the task)"
+    assert row["note"] == "$4.50 spent, estimated (limit cost $4.00, set by the task)"
     (attempt,) = home.shown(ids["capped"])["history"]
     assert (attempt["cost"], attempt["estimate"]) == (None, 4.5)
 

@@ -178,7 +178,7 @@ def test_a_liar_is_refused_told_why_and_in_the_end_a_person_is_asked(night: Nigh
     row = night.rows[name]
     assert (row["state"], row["attempts"], row["proof"]) == ("refused", 2, "refused"), row["cause"]
     assert row["cause"].startswith(reason)
-    assert row["cause"].endswith(f"a person decides: fleet show {row['id']}, then fleet retry or fleet accept")
+    assert row["cause"].endswith(f"; your turn (2 tries): fleet show {row['id']} · retry · accept")
     assert reason in (Path(row["cwd"]) / "prompt.log").read_text(), "the second attempt was told"
     receipt = night.receipt(name)
     assert receipt["verdict"] == "refused"
@@ -189,8 +189,8 @@ def test_what_nothing_could_check_is_marked_wherever_it_is_shown(night: Night) -
     for name in (UNCHECKED, RESEARCHED):
         row = night.rows[name]
         assert (row["state"], row["proof"]) == ("done", "unverified"), row["cause"]
-        assert "done, unverified" in night.home.ok("show", row["id"]).out
-    assert night.home.ok("tasks", "--all").out.count("done, unverified") == 2
+        assert "done, not checked" in night.home.ok("show", row["id"]).out
+    assert night.home.ok("tasks", "--all").out.count("done, not checked") == 2
     assert "fleet add --check" in night.receipt(UNCHECKED)["reason"]
 
 
@@ -207,12 +207,13 @@ def _accepted_by_a_person(home: Scratch) -> None:
     home.drain()
     asked = home.task(task)
     assert (asked["state"], asked["proof"]) == ("blocked", "unverified")
-    assert "fleet accept" in asked["cause"]
+    assert asked["cause"].endswith(f"your turn (1 try): fleet show {task} · retry · accept")
+    assert (asked["shown"], asked["group"]) == ("yours to check", "needs you")
     assert home.ok("accept", task).out == f"Closed {task}\n"
     row = home.task(task)
     assert (row["state"], row["proof"]) == ("done", "unverified")
     assert "a person accepted what was unverified" in row["cause"]
-    assert "done, unverified" in home.ok("show", task).out
+    assert "accepted by you" in home.ok("show", task).out
     again = home.fleet("accept", task)
     assert (again.code, "is closed already" in again.err) == (1, True)
 

@@ -49,7 +49,7 @@ class Night:
 
     def outcome(self, name: str) -> tuple[str, int, str]:
         row = self.row(name)
-        return row["state"], row["attempts"], row["cause"]
+        return row["state"], row["attempts"], row["cause"].partition("; your turn (")[0]
 
     def history(self, name: str) -> list[Record]:
         history: list[Record] = self.home.shown(self.ids[name])["history"]
@@ -123,7 +123,7 @@ def test_a_project_limits_what_its_tasks_cost(night: Night) -> None:
 
 
 def test_an_agent_that_says_nothing_for_too_long_has_failed(night: Night) -> None:
-    cause = "silent for 1s (limit silence, set by the task); gave up after 1 attempt"
+    cause = "silent for 1s (limit silence, set by the task)"
     assert night.outcome("silent") == ("failed", 1, cause)
     assert night.history("silent")[0]["ending"] == "silent"
 
@@ -255,7 +255,7 @@ def test_what_one_supervisor_decided_the_next_one_does(home: Scratch) -> None:
     ledger = Ledger(home.home)
     ledger.save(replace(ledger.get(f"{task}.1"), ending=Ending.TOKENS, cause="2M tokens (limit tokens 2M)"))
     home.drain()
-    assert (home.task(task)["state"], home.task(task)["cause"]) == ("failed", "2M tokens (limit tokens 2M)")
+    assert (home.task(task)["state"], home.task(task)["note"]) == ("failed", "2M tokens (limit tokens 2M)")
     assert home.agents() == []
 
 

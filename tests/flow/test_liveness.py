@@ -78,10 +78,14 @@ def test_who_hangs_at_a_prompt_is_told_from_who_computes(seen: Seen) -> None:
 
 def test_the_table_shows_what_agents_do(seen: Seen) -> None:
     lines = {name: next(line for line in seen.table.splitlines() if line.startswith(seen.ids[name])) for name in CODERS}
-    assert "waiting for input" in lines["prompts"]
-    assert "looping" in lines["repeats"]
+    assert "needs you" in lines["prompts"]
+    assert "needs you" in lines["repeats"]
     assert "working" in lines["crunches"]
-    assert "needs you: waiting for input for" in seen.table
+    below = seen.table.splitlines()
+    following = f" · fleet attach {seen.ids['prompts']} · abort"
+    assert any(line.startswith("    waiting for input for") and line.endswith(following) for line in below)
+    assert any(line.startswith("    looping for") for line in below)
+    assert " stuck" in below[0]
 
 
 def test_every_change_is_an_event_and_only_changes_are(seen: Seen) -> None:

@@ -60,7 +60,7 @@ def test_a_breach_is_flagged_while_the_agent_works_and_ends_it_only_where_that_i
     assert flagged(home, ended) == [breach]
     assert supervisor.hear("settled", task=odd)["ending"] == "out of scope", "whatever the file is called"
     row = home.task(ended)
-    assert (row["state"], row["cause"]) == ("failed", f"{SAID}; gave up after 1 attempt")
+    assert (row["state"], row["cause"]) == ("failed", f"{SAID}; your turn (1 try): fleet show {ended} · retry")
     assert home.task(watched)["state"] == "working", "a flag ends nobody"
     home.ok("abort", watched)
 

@@ -235,8 +235,7 @@ def test_exit_0_without_effect_counts_and_comes_to_an_end(home: Scratch) -> None
     row = home.task(task)
     assert (row["state"], row["cause"]) == (
         "refused",
-        "the agent exited with 0 and changed nothing; gave up after 3 attempts; "
-        f"a person decides: fleet show {task}, then fleet retry or fleet accept",
+        f"the agent exited with 0 and changed nothing; your turn (3 tries): fleet show {task} · retry · accept",
     )  # fmt: skip
 
 

@@ -66,10 +66,10 @@ def test_a_supervisor_draws_only_while_it_is_in_front(home: Scratch, shell: Shel
     assert CLEARED not in said
     shell.type("fg\n")
     shell.wait_for(OWN_SCREEN)
-    shell.wait_for("no tasks")
+    shell.wait_for("p: 1 done")
     shell.type(CTRL_C)
     shell.wait_for(SCREEN_LEFT)
-    assert "no agent runs" in shell.wait_for(PROMPT)
+    assert "stopped. p: 1 done" in shell.wait_for(PROMPT)
 
 
 STOPPED_WHILE_IT_DRAWS = """

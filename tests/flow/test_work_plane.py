@@ -181,10 +181,10 @@ def test_scripts_can_rely_on_these_names(night: Night) -> None:
 def test_a_failing_agent_is_tried_as_often_as_the_machine_says_and_the_cause_stays(night: Night) -> None:
     row = night.row("fails")
     assert (row["state"], row["attempts"]) == ("failed", 2)
-    assert row["cause"] == "the agent exited with 3; gave up after 2 attempts"
+    assert row["cause"] == f"the agent exited with 3; your turn (2 tries): fleet show {row['id']} · retry"
     history = night.home.shown(row["id"])["history"]
     assert [one["verdict"] for one in history] == ["retry", "failed"]
-    assert [one["cause"] for one in history] == ["the agent exited with 3", row["cause"]]
+    assert [one["cause"] for one in history] == ["the agent exited with 3"] * 2
     assert night.row("three attempts of its own")["attempts"] == 3
 
 
@@ -205,9 +205,9 @@ def test_a_check_that_passes_is_run_by_fleet_in_the_tasks_directory(night: Night
 def test_a_check_that_fails_is_told_to_the_next_attempt_and_refused_at_the_end(night: Night) -> None:
     row = night.row("check fails")
     assert (row["state"], row["attempts"]) == ("refused", 2)
-    told = f"a person decides: fleet show {row['id']}, then fleet retry or fleet accept"
+    turn = f"your turn (2 tries): fleet show {row['id']} · retry · accept"
     why = 'check "echo 7 of 9 failed; exit 4" failed: exit 4: 7 of 9 failed'
-    assert row["cause"] == f"{why}; gave up after 2 attempts; {told}"
+    assert row["cause"] == f"{why}; {turn}"
     assert "was not accepted" not in night.told("check fails", "prompt", 1)
     second = night.told("check fails", "prompt", 2)
     assert "earlier attempt was not accepted" in second
@@ -385,8 +385,8 @@ def test_the_log_is_json_lines_of_what_happened(night: Night) -> None:
 def test_piped_tables_have_every_column_and_no_colour(night: Night) -> None:
     out = night.home.ok("tasks", "--all", env={"COLUMNS": "40"}).out
     assert "\x1b" not in out
-    head = out.splitlines()[0].split()
-    assert " ".join(head) == "ID STATE STARTED ELAPSED IDLE CTX EVENTS TOKENS COST TRIES CODER MODEL TITLE CWD"
+    head = out.splitlines()[1].split()
+    assert " ".join(head) == "ID STATE REPO STARTED ELAPSED IDLE CTX EVENTS TOKENS COST TRIES CODER MODEL TITLE CWD"
     assert str(night.home.root / "repo") in out
 
 
@@ -397,10 +397,11 @@ def test_a_terminal_of_eighty_columns_is_enough(night: Night) -> None:
     assert max(map(columns, lines)) <= 80
     for row in night.rows.values():
         line = next(line for line in lines if line.split()[:1] == [row["id"]])
-        assert row["state"] in line
+        assert row["shown"] in line
         assert row["title"][:9] in line
-        if row["cause"]:
-            assert row["cause"][:60] in lines[lines.index(line) + 1]
+        if row["note"]:
+            assert row["note"][:50] in lines[lines.index(line) + 1]
+    shown = terminal(night.home, "tasks", "--all", width=120)
     bold = next(line for line in shown.splitlines() if line.startswith(night.ids["own words"] + " "))
     assert "\x1b[1mtells" in bold, "an override is bold"
     dim = next(line for line in shown.splitlines() if line.startswith(night.ids["in a repository"] + " "))
@@ -495,7 +496,7 @@ def test_the_machines_limits_are_named_too(home: Scratch) -> None:
     rows = home.tasks()
     assert "(limit timeout, set by runtime.toml)" in rows[ids["silent"]]["cause"]
     assert "(limit output, set by runtime.toml)" in rows[ids["shouts"]]["cause"]
-    assert rows[ids["fails"]]["cause"].endswith("gave up after 1 attempt")
+    assert rows[ids["fails"]]["cause"].endswith(f"; your turn (1 try): fleet show {ids['fails']} · retry")
     given, not_given = ("timeout", "attempts", "output"), ("silence", "tokens", "cost")
     origins = dict.fromkeys(given, "machine") | dict.fromkeys(not_given, "default")
     assert home.shown(ids["fails"])["history"][0]["origins"] == origins
@@ -705,7 +706,7 @@ def test_on_a_terminal_the_supervisor_shows_a_live_table(home: Scratch) -> None:
     argv = [sys.executable, "-m", "fleet", "run", "--drain"]
     with subprocess.Popen(argv, env=home.env | {"TERM": "xterm"}, stdin=slave, stdout=slave, stderr=slave) as process:
         os.close(slave)
-        while b"working" not in shown and select.select([master], [], [], WITHIN)[0]:
+        while "● working".encode() not in shown and select.select([master], [], [], WITHIN)[0]:
             shown += heard(master)
         home.open_gate(task)
         while chunk := heard(master):
@@ -716,8 +717,8 @@ def test_on_a_terminal_the_supervisor_shows_a_live_table(home: Scratch) -> None:
     assert text.startswith("\x1b[?1049h")
     _, left, after = text.rpartition("\x1b[?1049l")
     assert left, "the terminal is as it was"
-    assert after.strip() == "no agent runs; 0 tasks are not finished (fleet tasks)"
-    assert re.search(rf"{task} .*working.*waits", text)
+    assert after.strip() == "stopped. p: 1 done · 1 of unknown cost"
+    assert re.search(rf"{task} .*working.*watched", text)
 
 
 def test_a_task_can_be_commented_made_to_wait_and_set_aside(home: Scratch) -> None:

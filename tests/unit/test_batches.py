@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.app.agents import new_lines, readable
+from fleet.app.agents import new_lines
 from fleet.batches.proof import GONE, NO_CHECKS, proven
 from fleet.batches.wanted import Wanted, Who, agents, fanout, multi, must_differ
 from fleet.core import BadConfig
 from fleet.core.proof import Breach, CheckSpec, Demands, Proof
-from fleet.core.state import Told, tell_terminal
+from fleet.core.state import derive_terminal_state
 from fleet.core.talk import Felt, Mood, Signal, SignalKind, feel
 from fleet.core.work import Attempt, State
 from fleet.evidence.receipt import Check, Process, Receipt, Result
@@ -74,19 +74,20 @@ def test_two_that_git_cannot_have_beside_each_other_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempt", "alive", "being_made", "ended", "told"),
+    ("attempt", "alive", "being_made", "ended", "state", "cause"),
     [
-        (BEGUN, False, True, None, Told(State.STARTING, "its place is being made")),
-        (RUNS, True, False, None, Told(State.WAITING, "its turn is over")),
-        (RUNS, False, False, "exit 0", Told(State.ENDED, "exit 0")),
-        (BEGUN, False, False, None, Told(State.DEAD, "it was never started; `fleet list --repair` clears it away")),
-        (RUNS, False, False, None, Told(State.DEAD, "nobody saw how it ended; `fleet list --repair` looks")),
+        (BEGUN, False, True, None, State.STARTING, "its place is being made"),
+        (RUNS, True, False, None, State.WAITING, "its turn is over"),
+        (RUNS, False, False, "exit 0", State.ENDED, "exit 0"),
+        (BEGUN, False, False, None, State.DEAD, "it was never started; `fleet list --repair` clears it away"),
+        (RUNS, False, False, None, State.DEAD, "nobody saw how it ended; `fleet list --repair` looks"),
     ],
 )
 def test_a_dead_agent_is_never_said_to_run(
-    attempt: Attempt, alive: bool, being_made: bool, ended: str | None, told: Told
+    attempt: Attempt, alive: bool, being_made: bool, ended: str | None, state: State, cause: str
 ) -> None:
-    assert tell_terminal(attempt, CALM, alive=alive, being_made=being_made, ended=ended) == told
+    found = derive_terminal_state(attempt, CALM, alive=alive, being_made=being_made, ended=ended)
+    assert (found.state, found.cause) == (state, cause)
 
 
 @pytest.mark.parametrize(
@@ -116,12 +117,6 @@ def test_of_two_pictures_as_much_is_shown_as_came_on(before: list[str], more: li
 
 def test_what_is_drawn_above_the_input_line_is_new_and_the_input_line_is_not() -> None:
     assert new_lines(["> go", "[input]"], ["> go", "* done", "[input]"]) == ["* done"]
-
-
-def test_an_event_is_shown_as_people_read_it() -> None:
-    (line,) = readable('{"id": 1, "at": 0, "kind": "tool_called", "tool": "Bash", "text": "make"}')
-    assert line.endswith("tool_called  Bash make")
-    assert readable("torn {") == []
 
 
 # ---- what their work proves

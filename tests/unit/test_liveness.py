@@ -39,10 +39,10 @@ POLICY = Policy(
         (replace(STILL, repeats=7, repeated=Since(NOW - 90, "Read: a.py")), "silent", NOW - HOUR, "no events, no CPU"),
         (replace(STILL, dispatched=None, cpu=NOW - 1), "starting", NOW - 2 * HOUR, "no event has shown"),
         (replace(STILL, dispatched=None), "silent", NOW - HOUR, "it has not begun; no events, no CPU"),
-        (replace(STILL, tools=(Since(NOW - 2700, "Bash: make"),)), "tool running", NOW - 2700, "Bash: make has not"),
+        (replace(STILL, tools=(Since(NOW - 2700, "Bash: make"),)), "tool running", NOW - 2700, "Bash: make; no events"),
         (
             replace(STILL, tools=(Since(NOW - 7, "b"), Since(NOW - 9, "a"))), "tool running", NOW - 9,
-            "a and 1 more has not come back",
+            "a and 1 more",
         ),
         (replace(STILL, request=NOW - 300), "waiting for model", NOW - 300, "in flight at our gateway"),
         (

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from fleet.core.life import LifeState
-from fleet.core.state import Told, life_in_terminal, stuck_state, tell
+from fleet.core.proof import Proof
+from fleet.core.state import derive_state, life_in_terminal, stuck_state
+from fleet.core.states import ShownState
 from fleet.core.talk import Felt, Mood
 from fleet.core.task import Status, Task
 from fleet.core.work import Attempt, Ending, Hindrance, State, Verdict
@@ -26,12 +28,11 @@ def ended(verdict: Verdict, cause: str, ending: Ending = Ending.CRASHED) -> Atte
     return replace(SPEAKS, ended=2.0, ending=ending, verdict=verdict, cause=cause)
 
 
-AGAIN, GAVE_UP = ended(Verdict.RETRY, "boom"), ended(Verdict.FAILED, "boom; gave up")
+AGAIN, GAVE_UP = ended(Verdict.RETRY, "boom"), ended(Verdict.FAILED, "boom")
 REFUSED, ACCEPTED = (
-    ended(Verdict.REFUSED, "red; gave up"),
+    replace(ended(Verdict.REFUSED, "red", Ending.FINISHED), number=2, proof=Proof.REFUSED),
     ended(Verdict.ACCEPTED, "1 commit", Ending.FINISHED),
 )
-DECIDES = "a person decides: fleet show t1, then fleet retry or fleet accept"
 
 
 @pytest.mark.parametrize(
@@ -50,13 +51,8 @@ DECIDES = "a person decides: fleet show t1, then fleet retry or fleet accept"
         (BLOCKED, None, State.BLOCKED, "set aside by hand"),
         (replace(BLOCKED, notes="QUESTION: which?"), None, State.BLOCKED, "QUESTION: which?"),
         (BLOCKED, ended(Verdict.ASKED, "which?", Ending.QUESTION), State.BLOCKED, "asks: which?"),
-        (BLOCKED, GAVE_UP, State.FAILED, "boom; gave up"),
-        (
-            BLOCKED,
-            REFUSED,
-            State.REFUSED,
-            "red; gave up; a person decides: fleet show t1, then fleet retry or fleet accept",
-        ),
+        (BLOCKED, GAVE_UP, State.FAILED, "boom; your turn (1 try): fleet show t1 · retry"),
+        (BLOCKED, REFUSED, State.REFUSED, "red; your turn (2 tries): fleet show t1 · retry · accept"),
         (BLOCKED, AGAIN, State.BLOCKED, "set aside by hand"),
         (BLOCKED, replace(GAVE_UP, forgiven=True), State.BLOCKED, "set aside by hand"),
         (CLOSED, ACCEPTED, State.DONE, "1 commit"),
@@ -68,7 +64,8 @@ DECIDES = "a person decides: fleet show t1, then fleet retry or fleet accept"
     ],
 )
 def test_a_supervised_task_without_a_living_agent(task: Task, last: Attempt | None, state: State, cause: str) -> None:
-    assert tell(task, last, alive=False, supervised=True) == Told(state, cause)
+    found = derive_state(task, last, alive=False, supervised=True)
+    assert (found.state, found.cause) == (state, cause)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +104,7 @@ def test_why_nothing_comes_of_a_task_that_others_wait_for(
 )
 def test_what_never_comes_is_said_with_what_helps(needs: tuple[str, ...], cause: str) -> None:
     stuck = {"t2": State.CANCELLED, "t3": State.REFUSED}
-    assert tell(replace(TASK, waits_for=needs), None, alive=False, supervised=True, stuck=stuck).cause == cause
+    assert derive_state(replace(TASK, waits_for=needs), None, alive=False, supervised=True, stuck=stuck).cause == cause
 
 
 @pytest.mark.parametrize(
@@ -122,21 +119,22 @@ def test_what_never_comes_is_said_with_what_helps(needs: tuple[str, ...], cause:
     ],
 )
 def test_an_agent_that_lives(last: Attempt, supervised: bool, state: State, cause: str) -> None:
-    assert tell(CLAIMED, last, alive=True, supervised=supervised) == Told(state, cause)
+    found = derive_state(CLAIMED, last, alive=True, supervised=supervised)
+    assert (found.state, found.cause) == (state, cause)
 
 
 def test_who_has_a_nonce_works_once_it_has_shown_that_it_began() -> None:
     junk = replace(SPEAKS, nonce="n", events=5)
-    assert tell(CLAIMED, junk, alive=True, supervised=True).state is State.STARTING
-    assert tell(CLAIMED, replace(junk, dispatched=1.0), alive=True, supervised=True).state is State.WORKING
+    assert derive_state(CLAIMED, junk, alive=True, supervised=True).state is State.STARTING
+    assert derive_state(CLAIMED, replace(junk, dispatched=1.0), alive=True, supervised=True).state is State.WORKING
 
 
 def test_why_an_attempt_did_not_begin_is_told_with_its_cause() -> None:
     kept = replace(AGAIN, hindrance=Hindrance.AUTH, seen="please log in")
-    told = tell(TASK, kept, alive=False, supervised=True)
-    assert told.cause.endswith("; it did not begin (auth, last seen: please log in); to be tried again")
+    found = derive_state(TASK, kept, alive=False, supervised=True)
+    assert found.cause.endswith("; it did not begin (auth, last seen: please log in); to be tried again")
     nothing = replace(kept, hindrance=Hindrance.UNKNOWN, seen="")
-    assert "begin" not in tell(TASK, nothing, alive=False, supervised=True).cause
+    assert "begin" not in derive_state(TASK, nothing, alive=False, supervised=True).cause
 
 
 @pytest.mark.parametrize(
@@ -168,4 +166,36 @@ def test_what_an_agent_in_a_terminal_does_in_everybodys_words(state: State, mood
     ],
 )
 def test_what_is_left_when_nobody_is_there(task: Task, last: Attempt | None, state: State, cause: str) -> None:
-    assert tell(task, last, alive=False, supervised=False) == Told(state, cause)
+    found = derive_state(task, last, alive=False, supervised=False)
+    assert (found.state, found.cause) == (state, cause)
+
+
+ASKED = ended(Verdict.ASKED, "which?", Ending.QUESTION)
+UNCHECKED = replace(ended(Verdict.ASKED, "1 commit, and nothing", Ending.FINISHED), proof=Proof.UNVERIFIED)
+
+
+@pytest.mark.parametrize(
+    ("task", "last", "shown", "note", "following"),
+    [
+        (TASK, None, ShownState.OPEN, "", ""),
+        (replace(TASK, waits_for=("t2",)), None, ShownState.WAITS, "", ""),
+        (TASK, AGAIN, ShownState.OPEN, "attempt 1: boom", ""),
+        (BLOCKED, None, ShownState.SET_ASIDE, "", ""),
+        (replace(BLOCKED, notes="after the release"), None, ShownState.SET_ASIDE, "after the release", ""),
+        (BLOCKED, ASKED, ShownState.QUESTION, "which?", "fleet answer t1 TEXT"),
+        (BLOCKED, UNCHECKED, ShownState.CHECK, "1 commit, and nothing", "fleet show t1 · retry · accept"),
+        (BLOCKED, REFUSED, ShownState.REFUSED, "red", "fleet show t1 · retry · accept"),
+        (BLOCKED, GAVE_UP, ShownState.FAILED, "boom", "fleet show t1 · retry"),
+        (CLOSED, replace(ACCEPTED, proof=Proof.VERIFIED), ShownState.VERIFIED, "", ""),
+        (CLOSED, replace(ACCEPTED, proof=Proof.UNVERIFIED), ShownState.UNCHECKED, "", ""),
+        (replace(CLOSED, reason="a person accepted what was refused: red"), REFUSED, ShownState.ACCEPTED, "", ""),
+        (CLOSED, REFUSED, ShownState.CLOSED, "", ""),
+        (CANCELLED, None, ShownState.CANCELLED, "", ""),
+        (CANCELLED, replace(ACCEPTED, proof=Proof.UNVERIFIED), ShownState.CANCELLED_UNCHECKED, "", ""),
+    ],
+)
+def test_how_a_task_is_shown_and_what_its_row_adds(
+    task: Task, last: Attempt | None, shown: ShownState, note: str, following: str
+) -> None:
+    found = derive_state(task, last, alive=False, supervised=True)
+    assert (found.shown, found.note, found.next) == (shown, note, following)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet import keeper, places
+from fleet.app.log_words import event_line, record_line
 from fleet.app.sites import every_site, find_any, open_house, open_site, project_of, site_of
 from fleet.batches.look import Row, look
 from fleet.batches.site import SCREEN
@@ -107,24 +106,14 @@ def logs(site: Site, name: str, lines: int) -> Shown:
     if kept:
         return Shown(squeezed(kept.rstrip("\n").splitlines())[-lines:], keeper.is_alive(directory))
     events = files.read_end(site.house.task_directory(attempt.task) / "events.jsonl", LONGEST_LOG) or b""
-    said = [line for one in events.decode(errors="replace").splitlines() for line in readable(one)]
+    kept_lines = events.decode(errors="replace").splitlines()  # of a long file the first one may be torn
+    said = [words for line in kept_lines if (words := record_line(line, event_line)) != line]
     return Shown(said[-lines:], attempt.verdict is None and not attempt.interactive)
 
 
 def squeezed(lines: Sequence[str]) -> list[str]:
     """The same without all but the first of several empty lines: a terminal's screen has many."""
     return [line for n, line in enumerate(lines) if line.strip() or (n and lines[n - 1].strip())]
-
-
-def readable(line: str) -> list[str]:
-    """An event of a queued task as people read it; what is not one says nothing."""
-    try:
-        event = json.loads(line)
-        at, kind = datetime.fromtimestamp(event["at"]), event["kind"]
-    except (ValueError, KeyError, TypeError, OSError):
-        return []
-    said = " ".join(str(event[name]) for name in ("tool", "text", "ending", "cause") if event.get(name))
-    return [f"{at:%H:%M:%S}  {kind}  {part}".rstrip() for part in (said.splitlines() or [""])]
 
 
 def new_lines(before: Sequence[str], after: Sequence[str]) -> list[str]:

@@ -11,16 +11,15 @@ from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 
-from fleet.app.home import ensure_home
+from fleet.app.home import ensure_home, last_run_began
+from fleet.app.spent import is_known, reckon_all
 from fleet.config.local import Projects, where
 from fleet.core import BadConfig
 from fleet.core.fleet import Fleet
 from fleet.core.text import clean
 from fleet.core.work import Attempt
-from fleet.evidence.cost import Account, Basis, Part, Reckoned, reckon, total
+from fleet.evidence.cost import Account, Basis, Part, Reckoned, total
 from fleet.evidence.ledger import Ledger
-from fleet.evidence.prices import price
-from fleet.evidence.requests import Records
 
 SPAN = re.compile(r"([0-9]{1,5})([dhw])\Z")
 HOURS = {"h": 1, "d": 24, "w": 7 * 24}
@@ -83,9 +82,10 @@ class _Share:
 def report(by: By, since: str | None) -> Report:
     """Everything that ended since then, or runs; without a time, everything there ever was."""
     home, now = ensure_home(), time.time()
-    moment = None if since is None else beginning(since, now)
+    moment = None if since is None else beginning(since, now, home)
     projects = Projects()
-    found = [reckoned for reckoned in _reckoned(home, moment or 0.0, projects) if _counts(reckoned)]
+    attempts = sorted(Ledger(home).since(moment or 0.0), key=lambda attempt: attempt.created)
+    found = [reckoned for reckoned in reckon_all(home, attempts, projects.is_local) if _counts(reckoned)]
     rows: dict[str, list[_Share]] = {}
     for one in found:
         for name, share in _shares(one, by, now, projects):
@@ -98,14 +98,10 @@ def report(by: By, since: str | None) -> Report:
     return Report(by, moment, tuple(lines), _line("total", [_Share(one, _parts(one)) for one in found]))
 
 
-def _reckoned(home: Path, moment: float, projects: Projects) -> list[Reckoned]:
-    served = Records(home).served()
-    attempts = sorted(Ledger(home).since(moment), key=lambda attempt: attempt.created)
-    return [reckon(attempt, served.get(attempt.id, ()), price, projects.is_local) for attempt in attempts]
-
-
-def beginning(written: str, now: float) -> float:
-    """The moment that `7d`, `12h`, `today` or a date means, by the clock on the wall."""
+def beginning(written: str, now: float, home: Path) -> float:
+    """The moment that `7d`, `12h`, `today`, `run` or a date means, by the clock on the wall."""
+    if written == "run":
+        return last_run_began(home) or now
     if found := SPAN.match(written):
         return now - int(found[1]) * HOURS[found[2]] * 3600
     today = datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -115,7 +111,7 @@ def beginning(written: str, now: float) -> float:
         return datetime.fromisoformat(written).timestamp()
     except ValueError:
         raise BadConfig(
-            f"{clean(written, 80)!r} is no time: 7d, 12h, 2w, today, or a date such as 2026-11-01",
+            f"{clean(written, 80)!r} is no time: 7d, 12h, 2w, today, yesterday, run, or a date such as 2026-11-01",
             hint="fleet cost --since 7d",
         ) from None
 
@@ -186,7 +182,9 @@ def _line(name: str, shares: list[_Share]) -> Line:
 
 def _is_known(share: _Share) -> bool:
     account = share.of.counted
-    return account is not None and not account.untold and all(part.cost is not None for part in share.parts)
+    if account is None:
+        return is_known(share.of)
+    return not account.untold and all(part.cost is not None for part in share.parts)
 
 
 def _cost(account: Account | None) -> Decimal | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -66,6 +67,14 @@ def pointing_to_doctor() -> Iterator[None]:
 def settings_path() -> Path:
     """Where this machine's settings stand, whether the home is there or not."""
     return files.home().absolute() / SETTINGS
+
+
+def last_run_began(home: Path) -> float | None:
+    """When the supervisor that runs began, or the last one that ran; None when none ever did."""
+    try:
+        return float(json.loads(files.read(home / RECORD) or b"{}")["started"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def wake(home: Path) -> bool:

@@ -60,12 +60,13 @@ def judge_standing(task: Task, attempt: Attempt, receipt: Receipt | None) -> tup
 
 def _of_terminal(house: House, task: Task, attempt: Attempt) -> Candidate:
     """The result of an agent in a terminal: what stands in its place now, unless it works on it."""
-    from fleet.batches.look import tell
+    from fleet.batches.look import look_at_terminal
     from fleet.batches.proof import what_stands
     from fleet.supervisor.heard import talker
 
-    told, _, _ = tell(attempt, house.attempt_directory(attempt), talker(house.find_coder, house.runtime, attempt))
-    if told.state in WORKING:
+    how = talker(house.find_coder, house.runtime, attempt)
+    derived, _, _ = look_at_terminal(attempt, house.attempt_directory(attempt), how)
+    if derived.state in WORKING:
         return _candidate(task, attempt, Standing.AT_WORK, "", None, 0)
     result = what_stands(house, attempt, keep=True)
     standing = Standing.UNVERIFIED if result.landing else Standing.NO_RESULT

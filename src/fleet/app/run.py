@@ -10,7 +10,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -38,6 +38,7 @@ STARTS_WITHIN = 30.0
 STOPS_WITHIN = 20.0
 LONGEST_LOG = 1024**3
 LONGEST_LINE = 4096
+LOG_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +250,29 @@ def stop() -> Running:
 
 def log_lines(most: int | None) -> list[str]:
     """The supervisor's newest log, or the last lines of it."""
+    limit = LONGEST_LOG if most is None else min(LONGEST_LOG, most * LONGEST_LINE)
+    lines = (files.read_end(_newest_log(), limit) or b"").decode(errors="replace").splitlines()
+    return lines[-most:] if most else lines
+
+
+def log_growth() -> Iterator[str]:
+    """Every whole line that comes from now on, for ever; when a day is over, of the next day's log."""
+    path = _newest_log()
+    at, rest = path.stat().st_size, b""
+    while True:
+        rest += files.read_from(path, at + len(rest), LONGEST_LINE * 256) or b""
+        *whole, left = rest.split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)
+        at, rest = at + len(rest) - len(left), left
+        if not whole:
+            newest = _newest_log()
+            if newest != path:
+                path, at, rest = newest, 0, b""
+            time.sleep(LOG_PAUSE_S)
+
+
+def _newest_log() -> Path:
     found = sorted((ensure_home() / "logging").glob("fleet-*.jsonl"))
     if not found:
         raise NotFound("no supervisor has run in this home yet", hint="fleet run")
-    limit = LONGEST_LOG if most is None else min(LONGEST_LOG, most * LONGEST_LINE)
-    lines = (files.read_end(found[-1], limit) or b"").decode(errors="replace").splitlines()
-    return lines[-most:] if most else lines
+    return found[-1]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from datetime import datetime
+from functools import lru_cache
 from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,8 @@ from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.frozen import dataclass
 from fleet.core.life import Life, LifeState
 from fleet.core.proof import Demands, Proof
-from fleet.core.state import Told, hindered, stuck_state, tell
+from fleet.core.state import DerivedState, derive_state, hindered, stuck_state
+from fleet.core.states import LOOKS, Group, ShownState, of_life, waits_word
 from fleet.core.task import ACCEPTED_BY_PERSON, CANCELLED, Comment, Spec, Status, Task, task_id
 from fleet.core.work import Attempt, Hindrance, State, Verdict
 from fleet.evidence.ledger import Ledger
@@ -31,6 +33,7 @@ from fleet.tracker import Tracker
 
 if TYPE_CHECKING:
     from fleet.app.limits import Allowed
+    from fleet.app.spent import Spent
     from fleet.evidence.receipt import Check
     from fleet.gates import Closed
 
@@ -38,6 +41,8 @@ ENDS_WITHIN = 25.0
 ROUSED_AFTER, ENDED_AFTER = 2.0, 19.0  # seconds; a keeper that was stopped is let go on, then ended
 PIECE = 1024 * 1024
 LANDING = "refs/fleet/attempts/"
+LONG_S = 120  # from when on what an agent waits for is said, beside that it waits
+TURNS = ("waits for a slot", "not before")  # as a wait is told that is nobody's concern
 NEVER = Attempt("", "", 0, "", None, "", "", 0.0)
 READABLE = {
     "log": "log.jsonl",
@@ -81,15 +86,17 @@ class Row:
     life: Life | None = None  # what its agent does, of one that runs and is watched
     needs_you: bool = False
     hindrance: Hindrance | None = None  # why no model has answered in its last attempt
+    shown: ShownState = ShownState.OPEN  # the state as people read it, and whose turn it is
+    group: Group = Group.QUEUED
+    note: str = ""  # what that word does not say: a question, what failed, what holds it
+    next: str = ""  # the command for whoever it waits for
+    project: str = ""
+    cost_unknown: int = 0  # attempts whose cost nobody knows, and which is not in `cost`
 
     @property
-    def shown_state(self) -> str:
-        """The state as people read it: what an agent at work does; and what nothing could check is never just done."""
-        if self.life is not None and self.state is State.WORKING:
-            return self.life.state.value
-        over = self.state in (State.DONE, State.CANCELLED)
-        unproven = over and self.proof in (Proof.UNVERIFIED, Proof.REFUSED)
-        return f"{self.state}, {self.proof}" if unproven else self.state.value
+    def word(self) -> str:
+        """The state in a cell of a table."""
+        return waits_word(self.waits_for) if self.shown is ShownState.WAITS else self.shown.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +152,28 @@ class Desk:
 def rows(desk: Desk, *, everything: bool) -> list[Row]:
     """Every task that is not finished, or every task."""
     found = desk.tracker.all() if everything else desk.tracker.unfinished()
-    lasts = desk.ledger.last_of_each() if everything else desk.ledger.last_of([task.id for task in found])
-    supervised = locks.held(desk.home / LOCK)
-    now = time.time()
-    waiting = _waiting(desk, found, lasts, now) if supervised else {}
-    stuck = _stuck(found, lasts)
-    return [_row(desk, task, lasts.get(task.id), supervised, now, waiting.get(task.id, ""), stuck) for task in found]
+    tried = desk.ledger.all() if everything else desk.ledger.of_all([task.id for task in found])
+    stuck = _stuck(found, {attempt.task: attempt for attempt in tried})
+    return rows_of(desk, found, tried, stuck)
+
+
+def rows_of(
+    desk: Desk, tasks: Sequence[Task], tried: Sequence[Attempt], stuck: Mapping[str, State] | None = None,
+    *, to_wait: bool = True,
+) -> list[Row]:  # fmt: skip
+    """The rows of these tasks, of which these are all attempts; what was used is that of all of them together."""
+    spent: dict[str, Spent] = {}
+    if tried:
+        from fleet.app.spent import spent_by_task  # what nobody pays for who has tried nothing yet
+
+        spent = spent_by_task(desk.home, tried)
+    lasts = {attempt.task: attempt for attempt in tried}
+    supervised, now = locks.held(desk.home / LOCK), time.time()
+    waiting = _waiting(desk, tasks, lasts, now) if supervised and to_wait else {}
+    return [
+        _row(desk, task, lasts.get(task.id), supervised, now, waiting.get(task.id, ""), stuck or {}, spent.get(task.id))
+        for task in tasks
+    ]
 
 
 def _stuck(tasks: Sequence[Task], lasts: Mapping[str, Attempt]) -> dict[str, State]:
@@ -197,9 +220,7 @@ def with_until(closed: Closed) -> str:
 
 def ready(desk: Desk, limit: int | None) -> list[Row]:
     found = desk.tracker.ready(limit, desk.runtime.ageing)
-    lasts = desk.ledger.last_of([task.id for task in found])
-    now = time.time()
-    return [_row(desk, task, lasts.get(task.id), False, now) for task in found]
+    return rows_of(desk, found, desk.ledger.of_all([task.id for task in found]), to_wait=False)
 
 
 def show(desk: Desk, name: str) -> Shown:
@@ -212,7 +233,7 @@ def show(desk: Desk, name: str) -> Shown:
     task = desk.tracker.get(task_id(name))
     history = tuple(desk.ledger.of(task.id))
     stuck = _stuck(desk.tracker.unfinished(), desk.ledger.last_of(task.waits_for)) if task.waits_for else {}
-    row = _row(desk, task, history[-1] if history else None, locks.held(desk.home / LOCK), time.time(), "", stuck)
+    row = rows_of(desk, [task], history, stuck)[0]
     spec, problem = _spec(desk, task.id)
     comments = (*desk.tracker.comments(task.id), *told(desk.home, history))
     limits = tuple(allowed(desk.runtime, spec, row.coder, history, is_open=row.state is State.OPEN))
@@ -229,29 +250,30 @@ def show(desk: Desk, name: str) -> Shown:
 
 
 def _row(
-    desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str = "",
-    stuck: Mapping[str, State] | None = None,
+    desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str,
+    stuck: Mapping[str, State], spent: Spent | None,
 ) -> Row:  # fmt: skip
     running = last if last is not None and last.verdict is None else None
     alive = running is not None and _is_alive(attempt_directory(desk.home, running))
     if running is not None and alive and running.asking is None:
         last = replace(running, asking=_asking(desk, running))
-    told, life = tell(task, last, alive=alive, supervised=supervised, stuck=stuck), None
+    derived, life = derive_state(task, last, alive=alive, supervised=supervised, stuck=stuck), None
     if running is not None and running.interactive:
-        told, life = _in_terminal(desk, running)
+        derived, life = _in_terminal(desk, running)
     elif running is not None and alive:
         life = running.life if supervised else None
-        flag = summary(flagged(attempt_directory(desk.home, running)))
-        told = replace(told, cause="; ".join(part for part in (told.cause, flag) if part))
-    runs = _runs_with(desk, task, last, told.state)
+        derived = _with_life(derived, running, life, summary(flagged(attempt_directory(desk.home, running))), now)
+    elif waiting:
+        derived = _held(derived, waiting)
+    runs = _runs_with(desk, task, last, derived.state)
     seen = last or NEVER
-    if told.state is State.CANCELLED and not alive and seen.ended is None:
+    if derived.state is State.CANCELLED and not alive and seen.ended is None:
         seen = replace(seen, started=None)  # it has ended, and nobody has looked yet when that was
     return Row(
         id=task.id,
         title=task.title,
-        state=told.state,
-        cause="; ".join(part for part in (*_alive(last, life, now), told.cause, waiting) if part),
+        state=derived.state,
+        cause=derived.cause,
         attempts=seen.number - (seen.verdict is Verdict.HELD and seen.started is None),
         coder=runs.coder,
         model=runs.model,
@@ -267,15 +289,51 @@ def _row(
         elapsed=None if seen.started is None else max(0.0, (seen.ended or now) - seen.started),
         idle=_idle(seen, now),
         events=seen.events,
-        tokens=seen.tokens,
-        cost=seen.cost,
+        tokens=spent.tokens if spent else None,
+        cost=spent.cost if spent else None,
         peak_context_pct=seen.context_share,
         session=seen.session,
         proof=seen.proof,
         life=life,
         needs_you=life is not None and seen.needs_you,
         hindrance=seen.hindrance,
+        shown=derived.shown,
+        group=LOOKS[derived.shown].group,
+        note=derived.note,
+        next=derived.next,
+        project=project_name((last.repository if last else "") or runs.cwd or ""),
+        cost_unknown=spent.unknown if spent else 0,
     )
+
+
+@lru_cache(maxsize=1024)
+def project_name(directory: str) -> str:
+    """The name of the repository that a directory is in; else its own."""
+    path = Path(directory)
+    return next((one.name for one in (path, *path.parents) if os.path.lexists(one / ".git")), path.name)
+
+
+def _with_life(derived: DerivedState, attempt: Attempt, life: Life | None, flag: str, now: float) -> DerivedState:
+    """The state of an agent that lives, with what it is seen to do and to touch."""
+    does = _doing(attempt, life, now)
+    cause = "; ".join(part for part in (*does, derived.cause, flag) if part)
+    note = "; ".join(part for part in (*does, derived.note, flag) if part)
+    if life is None or attempt.asking is not None:
+        return replace(derived, cause=cause, note=note)
+    if attempt.needs_you:
+        following = f"fleet attach {attempt.task} · abort"
+        return replace(derived, cause=f"needs you: {cause}", note=note, shown=ShownState.STUCK, next=following)
+    shown = of_life(life) if derived.state is State.WORKING else derived.shown
+    return replace(derived, cause=cause, note=note, shown=shown)
+
+
+def _held(derived: DerivedState, waiting: str) -> DerivedState:
+    """The state of a task that could start and does not: it waits for its turn, or something holds it."""
+    cause = "; ".join(part for part in (derived.cause, waiting) if part)
+    if waiting.startswith(TURNS):
+        note = derived.note and "; ".join((derived.note, waiting))
+        return replace(derived, cause=cause, note=note)
+    return replace(derived, cause=cause, note=waiting, shown=ShownState.HELD)
 
 
 def _asking(desk: Desk, attempt: Attempt) -> str | None:
@@ -284,25 +342,29 @@ def _asking(desk: Desk, attempt: Attempt) -> str | None:
     return questions.waiting(desk.home / "tasks" / attempt.task / "artifacts", attempt.asked_before)
 
 
-def _alive(attempt: Attempt | None, life: Life | None, now: float) -> list[str]:
-    """What its agent does, since when and why; that it works needs no words."""
-    if attempt is None or attempt.interactive or attempt.asking is not None:  # these say it in their own words
+def _doing(attempt: Attempt, life: Life | None, now: float) -> list[str]:
+    """What its agent does, since when and why; nothing where the word of its state says it all."""
+    if life is None or attempt.asking is not None or life.state in (LifeState.WORKING, LifeState.STARTING):
         return []
-    if life is None or life.state in (LifeState.WORKING, LifeState.STARTING):
-        return []
-    needs = "needs you: " if attempt.needs_you else ""
+    seconds = round(max(0.0, now - life.since))
     begun = "" if attempt.dispatched is not None else hindered(attempt)
-    return [f"{needs}{life.state} for {time_text(round(max(0.0, now - life.since)))}: {life.why}", begun]
+    late = seconds >= LONG_S or attempt.needs_you
+    if life.state is LifeState.MODEL:
+        return [f"no answer from the model for {time_text(seconds)}" if late else "", begun]
+    if life.state is LifeState.TOOL:
+        return [f"running {time_text(seconds)}: {life.why}" if late else "", begun]
+    return [f"{life.state} for {time_text(seconds)}: {life.why}", begun]
 
 
-def _in_terminal(desk: Desk, attempt: Attempt) -> tuple[Told, Life | None]:
+def _in_terminal(desk: Desk, attempt: Attempt) -> tuple[DerivedState, Life | None]:
     """The state of an attempt that a person began."""
-    from fleet.batches.look import tell
+    from fleet.batches.look import look_at_terminal
     from fleet.coders.known import find_coder  # what nobody pays for who has none of those
     from fleet.supervisor.heard import talker
 
-    told, _, life = tell(attempt, attempt_directory(desk.home, attempt), talker(find_coder, desk.runtime, attempt))
-    return told, life
+    how = talker(find_coder, desk.runtime, attempt)
+    derived, _, life = look_at_terminal(attempt, attempt_directory(desk.home, attempt), how)
+    return derived, life
 
 
 def _is_alive(directory: Path) -> bool:

@@ -12,7 +12,7 @@ from fleet.coders import Talker
 from fleet.core import FleetError
 from fleet.core.frozen import dataclass
 from fleet.core.life import Life
-from fleet.core.state import Told, life_in_terminal, tell_terminal
+from fleet.core.state import DerivedState, derive_terminal_state, life_in_terminal
 from fleet.core.talk import feel
 from fleet.core.work import Attempt, State
 from fleet.host import locks, process
@@ -91,15 +91,15 @@ def _row(
     house, pid = site.house, seen.pid if seen else None
     tree = trees.get(pid) if pid else None
     how = talker(house.find_coder, house.runtime, attempt)
-    told, since, life = tell(attempt, house.attempt_directory(attempt), how)
+    derived, since, life = look_at_terminal(attempt, house.attempt_directory(attempt), how)
     lacks = [NO_REPOSITORY] * (not site.project.common.exists())
-    lacks += [GONE] * (not condition.there and told.state is not State.STARTING)
-    lacks += [NO_TERMINAL] * (seen is None and told.state not in (State.STARTING, State.DEAD))
-    cause = "; ".join(part for part in (told.cause, *lacks) if part)
+    lacks += [GONE] * (not condition.there and derived.state is not State.STARTING)
+    lacks += [NO_TERMINAL] * (seen is None and derived.state not in (State.STARTING, State.DEAD))
+    cause = "; ".join(part for part in (derived.cause, *lacks) if part)
     ended = keeper.Hold(house.attempt_directory(attempt)).exit
     until = ended.ended if ended else house.now()
     return Row(
-        branch=attempt.branch or "", state=told.state, cause=cause, since=since, agent=attempt.coder,
+        branch=attempt.branch or "", state=derived.state, cause=cause, since=since, agent=attempt.coder,
         model=attempt.model, cpu=cpu.get(pid) if pid else None, memory=tree.memory if tree else None,
         runtime=None if attempt.started is None else max(0.0, until - attempt.started), ahead=condition.ahead,
         changed=condition.changed, batch=attempt.batch, task=attempt.task, attempt=attempt.id, path=attempt.cwd,
@@ -108,14 +108,17 @@ def _row(
     )  # fmt: skip
 
 
-def tell(attempt: Attempt, directory: Path, how: Talker | None) -> tuple[Told, float | None, Life | None]:
+def look_at_terminal(
+    attempt: Attempt, directory: Path, how: Talker | None
+) -> tuple[DerivedState, float | None, Life | None]:
     """The state of an attempt in a terminal, since when its agent is in it, and what it does in everybody's words."""
     felt = feel(signals(directory, how), tells=how is not None and how.tells)
     alive, being_made = keeper.is_alive(directory), locks.held(directory / BEING_MADE)
     ended = None if alive else keeper.Hold(directory).exit
-    told = tell_terminal(attempt, felt, alive=alive, being_made=being_made, ended=_how(ended) if ended else None)
+    words = _how(ended) if ended else None
+    derived = derive_terminal_state(attempt, felt, alive=alive, being_made=being_made, ended=words)
     since = felt.since if alive else ended.ended if ended else None
-    return told, since, life_in_terminal(told.state, told.cause, felt, attempt.started)
+    return derived, since, life_in_terminal(derived.state, derived.cause, felt, attempt.started)
 
 
 def _how(ended: keeper.Exit) -> str:

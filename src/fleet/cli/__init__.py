@@ -23,6 +23,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "init": ("fleet.cli.start", "Make the home, and a fleet.yaml that fits this machine."),
         "demo": ("fleet.cli.demonstration", "Run a handful of tasks in a scratch repository; nothing is kept."),
+        "status": ("fleet.cli.models", "Show all on one screen: tasks, what needs you, cost, nodes and models."),
         "config": ("fleet.cli.config", "Show and change this machine's settings (show, set, edit, validate)."),
         "doctor": ("fleet.cli.start", "Check everything, and say how to mend what is wrong."),
         "chaos": ("fleet.cli.chaos", "Drive a supervisor with agents that misbehave, and print a scorecard."),
@@ -70,7 +71,6 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "discover": ("fleet.cli.models", "Ask every node which models it has."),
         "generate": ("fleet.cli.files", "Write the files that LiteLLM and the agent CLIs read."),
         "warmup": ("fleet.cli.models", "Load the models before the first request does."),
-        "status": ("fleet.cli.models", "Show nodes, loaded models and which agent thinks where."),
         "clean": ("fleet.cli.files", "List, or remove, the files that generate wrote; or places, or refs."),
         "gateway": ("fleet.cli.gateway", "Start, stop and look at the gateway (up, down, status, logs)."),
     },

@@ -19,10 +19,12 @@ MAX_LINE_CHARS = 500
 
 def check_line(check: Check) -> str:
     """One check in one line: which, and how it ended."""
-    from fleet.evidence.report import ended
+    from fleet.evidence.report import ended, which_files
 
     mark = MARKS[None if check.lost else check.passed]
-    return f"{mark} {clean(check.name or check.command, 200)}: {clean(ended(check), MAX_LINE_CHARS)}"
+    return (
+        f"{mark} {clean(check.name or check.command, 200)}{which_files(check)}: {clean(ended(check), MAX_LINE_CHARS)}"
+    )
 
 
 def check_lines(checks: Sequence[Check], task: str, tail_lines: int) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -13,12 +15,14 @@ if TYPE_CHECKING:
     from fleet.app.cost import Line, Report
 
 BY = ("attempt", "task", "coder", "model", "day", "agent")
+TIMES = "7d, 12h, today, yesterday, a date, or run (the last `fleet run` began)"
+LEAST_IN_CENTS = Decimal("0.1")  # US dollars
 MOST_SAID = 3  # differences below one row
 
 
 @click.command()
 @click.option("--by", type=click.Choice(BY), default="task", show_default=True, help="What is added up together.")
-@click.option("--since", help="Only what ended since: 7d, 12h, today, or a date.  [default: everything]")
+@click.option("--since", help=f"Only what ended since: {TIMES}.  [default: everything]")
 @json_option
 def cost(by: str, since: str | None, as_json: bool) -> None:
     """Show what agents used and what it cost, by their own word and by the gateway's.
@@ -41,21 +45,25 @@ def cost(by: str, since: str | None, as_json: bool) -> None:
 def _print(found: Report) -> None:
     from fleet.cli.grid import Column, amount, draw, terminal_width
 
+    money = partial(_dollars, places=_places((*found.rows, found.total)))
     columns: list[Column[Line]] = [
         Column(found.by.value.upper(), 0, lambda line: line.name, least=12),
-        Column("ATTEMPTS", 5, lambda line: str(line.attempts)),
-        Column("TOKENS", 2, lambda line: amount(line.tokens)),
-        Column("READ", 3, lambda line: amount(line.prompt)),
-        Column("CACHED", 4, lambda line: amount(line.cache_read)),
-        Column("WRITTEN", 3, lambda line: amount(line.completion)),
-        Column("COST", 0, _cost),
+        Column("ATTEMPTS", 5, lambda line: str(line.attempts), right=True),
+        Column("TOKENS", 2, lambda line: amount(line.tokens), right=True),
+        Column("READ", 3, lambda line: amount(line.prompt), right=True),
+        Column("CACHED", 4, lambda line: amount(line.cache_read), right=True),
+        Column("WRITTEN", 3, lambda line: amount(line.completion), right=True),
+        Column("COST", 0, lambda line: "unknown" if line.cost is None else money(line.cost), right=True),
+        Column("", 0, lambda line: f"+ {line.unknown} unknown" if line.unknown and line.cost is not None else ""),
         Column("HOW", 1, lambda line: ", ".join(line.basis)),
     ]
+    if not any(line.unknown and line.cost is not None for line in (*found.rows, found.total)):
+        columns = [column for column in columns if column.name]
     if found.total.requests is not None:
         columns += [
-            Column("REQUESTS", 6, lambda line: "-" if line.requests is None else str(line.requests)),
-            Column("BY AGENT", 4, lambda line: _dollars(line.agent_cost)),
-            Column("BY GATEWAY", 4, lambda line: _dollars(line.gateway_cost)),
+            Column("REQUESTS", 6, lambda line: "-" if line.requests is None else str(line.requests), right=True),
+            Column("BY AGENT", 4, lambda line: money(line.agent_cost), right=True),
+            Column("BY GATEWAY", 4, lambda line: money(line.gateway_cost), right=True),
         ]
     for line in draw((*found.rows, found.total), columns, lambda line: _said(found, line), terminal_width()):
         click.echo(line)
@@ -69,17 +77,14 @@ def _said(found: Report, line: Line) -> str:
     return "; ".join((*line.differences[:MOST_SAID], *([f"and {more} more"] if more > 0 else [])))
 
 
-def _cost(line: Line) -> str:
-    """`$1.20`, `$1.20 + 2 unknown`, `unknown`."""
-    if line.cost is None:
-        return "unknown"
-    return _dollars(line.cost) + (f" + {line.unknown} unknown" if line.unknown else "")
+def _places(lines: Sequence[Line]) -> int:
+    """How many digits of a dollar all amounts of one table have: as many as its smallest asks for."""
+    amounts = (cost for line in lines for cost in (line.cost, line.agent_cost, line.gateway_cost) if cost)
+    return 4 if any(cost < LEAST_IN_CENTS for cost in amounts) else 2
 
 
-def _dollars(cost: Decimal | None) -> str:
-    from fleet.evidence.cost import dollars
-
-    return "-" if cost is None else dollars(cost)
+def _dollars(cost: Decimal | None, places: int) -> str:
+    return "-" if cost is None else f"${cost:.{places}f}"
 
 
 def _plain(found: Report) -> dict[str, object]:

@@ -42,7 +42,7 @@ def _print(shown: Shown) -> None:
     coder = row.coder + ("" if row.own_coder else "  (default)")
     model = (row.model or "the agent's own") + ("" if row.own_model else "  (default)")
     facts = [
-        ("id", row.id), ("title", row.title), ("state", row.shown_state), ("doing", _doing(row)), ("cause", row.cause),
+        ("id", row.id), ("title", row.title), ("state", row.word), ("doing", _doing(row)), ("cause", row.cause),
         ("proof", _proof(shown)),
         ("cwd", row.cwd or f"unknown: {shown.spec_problem}"), ("coder", coder), ("model", model),
         ("account", (shown.spec.account if shown.spec else None) or ""),

@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 import click
@@ -14,7 +15,8 @@ import click
 from fleet.core.frozen import dataclass
 from fleet.core.text import clean
 
-GAP = "  "
+GAP, INDENT = "  ", "    "
+MAX_NOTE_LINES = 2
 Row = TypeVar("Row")
 
 
@@ -31,25 +33,40 @@ class Column(Generic[Row]):
     cell: Callable[[Row], str]
     paint: Callable[[str, Row], str] = _plain
     least: int | None = None
+    right: bool = False  # figures stand below one another
 
 
 def draw(
     rows: Sequence[Row], columns: Sequence[Column[Row]], cause: Callable[[Row], str], width: int | None
 ) -> list[str]:
-    """The lines of a table. Without a width (piped) every column is there, uncut."""
+    """The lines of a table, with the cause of a row below it. Without a width (piped) every column is there, uncut."""
     cells = {column.name: [column.cell(row) for row in rows] for column in columns}
-    widths = {column.name: max([len(column.name), *map(wide, cells[column.name])]) for column in columns}
+    widths = {column.name: _widest([column.name, *cells[column.name]]) for column in columns}
     shown = fitting(columns, widths, width)
     for column in shown:
         if width is not None and column.least is not None:
             others = sum(widths[other.name] + len(GAP) for other in shown if other is not column)
             widths[column.name] = min(widths[column.name], max(10, width - others))
-    lines = [click.style(GAP.join(_fit(one.name, widths[one.name]) for one in shown).rstrip(), bold=True)]
-    for n, row in enumerate(rows):
-        lines.append(GAP.join(one.paint(_fit(cells[one.name][n], widths[one.name]), row) for one in shown).rstrip())
-        if why := clean(cause(row), 1000):
-            lines.append(click.style(f"    {why if width is None else _fit(why, width - 4).rstrip()}", dim=True))
+    heads = GAP.join(_fit(one.name, widths[one.name], one.right) for one in shown).rstrip()
+    drawn = [_drawn(one, cells[one.name], rows, widths[one.name], width is None) for one in shown]
+    lines = [click.style(heads, bold=True)]
+    for row, texts in zip(rows, zip(*drawn, strict=True), strict=True):
+        lines.append(GAP.join(texts).rstrip())
+        if why := cause(row):
+            lines += [click.style(f"{INDENT}{line}", dim=True) for line in _below(clean(why, 1000), width)]
     return lines
+
+
+def _drawn(column: Column[Row], cells: Sequence[str], rows: Sequence[Row], width: int, is_plain: bool) -> list[str]:
+    """The cells of a column, as wide as it is, and in colour where somebody sees it."""
+    fitted = [_fit(text, width, column.right) for text in cells]
+    if is_plain or column.paint is _plain:
+        return fitted
+    return [column.paint(text, row) for text, row in zip(fitted, rows, strict=True)]
+
+
+def _widest(texts: Sequence[str]) -> int:
+    return max(map(len if "".join(texts).isascii() else wide, texts))
 
 
 def fitting(columns: Sequence[Column[Row]], widths: Mapping[str, int], width: int | None) -> list[Column[Row]]:
@@ -64,10 +81,41 @@ def fitting(columns: Sequence[Column[Row]], widths: Mapping[str, int], width: in
     return left
 
 
-def _fit(text: str, width: int) -> str:
+def _below(text: str, width: int | None) -> list[str]:
+    """A text in a few lines that fit; of a long one the middle is left out, never how it begins or ends."""
+    if not text or width is None:
+        return [text] if text else []
+    room = max(2, width - len(INDENT))
+    lines = folded(text, room).split("\n")
+    cut = room * MAX_NOTE_LINES
+    while len(lines) > MAX_NOTE_LINES:
+        lines = folded(without_middle(text, cut), room).split("\n")
+        cut -= 4
+    return lines
+
+
+def without_middle(text: str, width: int) -> str:
+    """The text with so many columns: words are left out of its middle, where it is longer."""
+    if wide(text) <= width:
+        return text
+    head, tail = text, text
+    while head and wide(head) > (width - 3) * 3 // 5:
+        head = head[: -max(1, (len(head) - width) // 2)]
+    while tail and wide(tail) > (width - 3) * 2 // 5:
+        tail = tail[max(1, (len(tail) - width) // 2) :]
+    return f"{_whole_words(head)} … {_whole_words(tail[::-1])[::-1]}"
+
+
+def _whole_words(text: str) -> str:
+    """The text without the word that was cut at its end, unless that is most of it."""
+    at = text.rfind(" ")
+    return text[:at] if at > len(text) // 2 else text
+
+
+def _fit(text: str, width: int, right: bool = False) -> str:
     """Exactly this many columns of the terminal."""
-    if text.isascii() and len(text) <= width:
-        return text.ljust(width)
+    if len(text) <= width and text.isascii():
+        return text.rjust(width) if right else text.ljust(width)
     if wide(text) > width:
         while text and wide(text) > width - 1:
             text = text[:-1]
@@ -89,6 +137,7 @@ def folded(text: str, width: int | None, indent: int = 0) -> str:
     return "\n".join([*lines, lead + text])
 
 
+@lru_cache(maxsize=1024)
 def wide(text: str) -> int:
     """How many columns a text takes: East Asian letters take two, combining marks none."""
     if text.isascii():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from fleet.cli.records import in_words, record_printer
 from fleet.cli.tasks import open_desk
 from fleet.core.text import clean
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from fleet.app.tasks import Desk
 
 READABLE = ("log", "events", "plan", "knowledge", "questions", "receipt", "check", "stderr")
+RECORDS = ("log", "events")
 
 
 class TaskCommand(click.Command):
@@ -44,11 +47,12 @@ def _running_now() -> list[tuple[str, str]]:
 @click.argument("what", type=click.Choice(READABLE))
 @click.option("--follow", "-f", is_flag=True, help="Go on as it grows.")
 @click.option("--raw", "--json", "raw", is_flag=True, help="As it is in the file; a receipt is JSON.")
-def task(id: str, what: str, follow: bool, raw: bool) -> None:
+@click.option("--words", is_flag=True, help="Log and events in local times and sentences, as on a terminal.")
+def task(id: str, what: str, follow: bool, raw: bool, words: bool) -> None:
     """Read what a task left: its log and events, the agent's plan, knowledge and questions, its receipt, what its
     checks printed, its stderr.
 
-    A receipt is told in words on a terminal, and is JSON for everybody else.
+    Log, events and receipt are in words on a terminal, and JSON for everybody else.
     """
     from fleet.app.tasks import content, is_going_on, readable
 
@@ -61,14 +65,32 @@ def task(id: str, what: str, follow: bool, raw: bool) -> None:
         return
     if what == "receipt":
         _doubt_receipt(desk, id)
+    pour = _pour_records(what) if what in RECORDS and in_words(words, raw) else _pour
     shown = 0
     while True:
         while piece := content(path, shown):
-            _pour(piece)
+            pour(piece)
             shown += len(piece)
         if not follow or not is_going_on(desk, id):
             return
         time.sleep(0.5)
+
+
+def _pour_records(what: str) -> Callable[[bytes], None]:
+    """What prints pieces of a file of records in words, a line for each record that is whole."""
+    from fleet.app.log_words import event_line, log_line
+
+    show = record_printer(log_line if what == "log" else event_line)
+    rest = bytearray()
+
+    def pour(piece: bytes) -> None:
+        rest.extend(piece)
+        *whole, left = rest.split(b"\n")
+        rest[:] = left
+        for line in whole:
+            show(line.decode(errors="replace"))
+
+    return pour
 
 
 def _print_checks(desk: Desk, id: str, *, as_json: bool) -> None:

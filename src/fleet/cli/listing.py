@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fleet.cli.grid import Column, draw, span, terminal_width
-from fleet.cli.show import BAD, GOOD, data, json_option, size, state_colour, talk, watched
+from fleet.cli.show import BAD, GOOD, data, json_option, paint_state, size, talk, watched
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
@@ -20,9 +20,15 @@ def _count(number: int | None) -> str:
     return "?" if number is None else str(number)
 
 
+def _paint_state(text: str, row: Row) -> str:
+    from fleet.core.state import IN_TERMINAL
+
+    return paint_state(text, IN_TERMINAL[row.state])
+
+
 COLUMNS: tuple[Column[Row], ...] = (
     Column("BRANCH", 0, lambda row: clean(row.branch, 300), least=16),
-    Column("STATE", 0, lambda row: row.state.value, lambda text, row: state_colour(text, row.state)),
+    Column("STATE", 0, lambda row: row.state.value, _paint_state),
     Column("AGENT", 1, lambda row: clean(row.agent, 40)),
     Column("MODEL", 6, lambda row: clean(row.model or "-", 60)),
     Column("CPU", 3, lambda row: "-" if row.cpu is None else f"{row.cpu:.0f}%"),

@@ -34,6 +34,7 @@ from fleet.core.text import clean
 
 if TYPE_CHECKING:
     from fleet.app.models import FleetStatus, RouteStatus
+    from fleet.app.status import WorkStatus
     from fleet.config import Loaded
     from fleet.nodes import ServedModel, Survey
 
@@ -184,20 +185,71 @@ def warmup(config: Path, model: str | None, agent: str | None, paid: bool, as_js
 @json_option
 @click.option("--watch", "-w", is_flag=True, help="Refresh in place until interrupted.")
 @click.option("--interval", type=Seconds(0.2, 3600), default=2.0, show_default=True, help="With --watch.")
-def status(config: Path, out: Path | None, timeout: float, as_json: bool, watch: bool, interval: float) -> None:
-    """Show nodes, what they hold in memory, and for every agent whether its alias is really served."""
-    from fleet.app.doctor import NO_MODELS, names_models
+@click.option("--since", help="What came of the tasks since: yesterday, 12h, 7d, a date; no models then.")
+def status(
+    config: Path, out: Path | None, timeout: float, as_json: bool, watch: bool, interval: float, since: str | None
+) -> None:
+    """Show everything on one screen: supervisor, tasks, what needs you, cost; and nodes, what they hold in memory, and
+    for every agent whether its alias is really served.
+
+    The tasks are those since the last `fleet run` began. With --since what came to its end is listed, too: the morning.
+    """
+    from fleet.app.doctor import NO_MODELS
+    from fleet.app.status import ADD, work_status
+    from fleet.cli.status import show_next, show_work
+
+    if watch or as_json:
+        models = _models_asked(config, out, timeout) if since is None else None
+        both = partial(_look_at_both, since, models)
+        if as_json:
+            watched(lambda: _plain_status(*both()), data, watch=watch, as_json=True, every=interval)
+        else:
+            watched(both, partial(_show_both, listed=since is not None), watch=watch, as_json=False, every=interval)
+        return
+    work = work_status(since)
+    show_work(work, listed=since is not None)
+    if since is None:
+        models = _models_asked(config, out, timeout)
+        click.echo("")
+        show_status(models()) if models is not None else click.echo(f"models: {NO_MODELS}")
+    show_next(ADD if work is None else work.next)
+
+
+def _models_asked(config: Path, out: Path | None, timeout: float) -> Callable[[], FleetStatus] | None:
+    """What asks the models plane how it is; None where there is none."""
+    from fleet.app.doctor import names_models
 
     if not names_models(config):
-        nothing: dict[str, object] = {"project": None, "nodes": [], "gateway": None, "routes": []}
-        data(nothing) if as_json else click.echo(f"models: {NO_MODELS}")
-        talk("  next: fleet tasks, or fleet list for agents on branches")
-        return
+        return None
     from fleet.app.models import status as ask
 
-    fleet = open_fleet(config)
-    look = partial(ask, fleet, out or config.parent, timeout)
-    watched(look, show_status, watch=watch, as_json=as_json, every=interval)
+    return partial(ask, open_fleet(config), out or config.parent, timeout)
+
+
+def _look_at_both(
+    since: str | None, models: Callable[[], FleetStatus] | None
+) -> tuple[WorkStatus | None, FleetStatus | None]:
+    from fleet.app.status import work_status
+
+    return work_status(since), None if models is None else models()
+
+
+def _plain_status(work: WorkStatus | None, models: FleetStatus | None) -> dict[str, object]:
+    """Both planes as JSON: the names of the models plane are those that it always had."""
+    import msgspec
+
+    nothing: dict[str, object] = {"project": None, "nodes": [], "gateway": None, "routes": []}
+    return (nothing if models is None else msgspec.to_builtins(models, enc_hook=str)) | {"work": work}
+
+
+def _show_both(found: tuple[WorkStatus | None, FleetStatus | None], *, listed: bool) -> None:
+    from fleet.cli.status import show_work
+
+    work, models = found
+    show_work(work, listed=listed)
+    if models is not None:
+        click.echo("")
+        show_status(models)
 
 
 def show_status(now: FleetStatus) -> None:

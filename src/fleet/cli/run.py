@@ -22,11 +22,13 @@ from fleet.core.text import clean
 
 if TYPE_CHECKING:
     from fleet.app.run import Running
+    from fleet.core.task import Task
 
 QUIET = {"engine said"}
 FAILED = "supervisor failed"
 MOST_UNSAID = 10_000
 LAST_WORDS = 1.0
+MAX_IDS, MAX_YOURS = 10, 5  # tasks that are named at the end
 BACKGROUND_NOTE = "in the background nothing is drawn: fleet tasks shows the tasks, fleet run stop ends it"
 
 
@@ -91,8 +93,6 @@ def _supervise(coder: str | None, once: bool, drain: bool, telling: _Telling) ->
     failed: list[str] = []
     with ExitStack() as terminal:
         terminal.callback(_say_why, failed)
-        if live:
-            terminal.callback(_part)
         screen = terminal.enter_context(Screen(live, "Ctrl-C leaves; the agents go on", BACKGROUND_NOTE))
         if live:
             terminal.enter_context(_drawing(screen))
@@ -103,7 +103,12 @@ def _supervise(coder: str | None, once: bool, drain: bool, telling: _Telling) ->
                 failed.append(str(record["text"]))
             voice(record)
 
-        supervise(mode, coder, hear, farewell=terminal.close)
+        def leave() -> None:
+            terminal.close()
+            if telling in (_Telling.TABLE, _Telling.LINES) and not failed:
+                _part()
+
+        supervise(mode, coder, hear, farewell=leave)
 
 
 class _Voice:
@@ -139,17 +144,26 @@ def _say_why(failed: Sequence[str]) -> None:
 
 
 def _part() -> None:
-    """What a person should know who leaves the table: who lives on, and what can be done about it."""
-    from fleet.app.tasks import Desk, rows
+    """What a person should know at the end: what came of the tasks, who lives on, and what is theirs to do."""
+    from fleet.app.overview import ids_of, overview
+    from fleet.app.tasks import Desk
+    from fleet.core.states import Group, sums_line
 
-    found = rows(Desk.open(), everything=False)
-    alive = [row.id for row in found if row.state.value in ("starting", "working")]
+    found = overview(Desk.open())
+    yours = ids_of(found, Group.NEEDS_YOU)
+    talk(f"stopped. {clean(sums_line(found.sums, _short(yours)), 1000)}")
+    alive = [row.id for row in found.rows if row.state.value in ("starting", "working")]
     if alive:
         who = "1 agent lives on" if len(alive) == 1 else f"{len(alive)} agents live on"
-        talk(f"{who}: {', '.join(alive[:10])}{' …' if len(alive) > 10 else ''}")
+        talk(f"{who}: {', '.join(alive[:MAX_IDS])}{' …' if len(alive) > MAX_IDS else ''}")
         talk("  next: `fleet run` goes on with them; `fleet abort ID` ends one")
-    else:
-        talk(f"no agent runs; {len(found)} tasks are not finished (fleet tasks)")
+    for row in [row for row in found.rows if row.group is Group.NEEDS_YOU][:MAX_YOURS]:
+        talk(f"  yours: {row.id}: {row.next}" if row.next else f"  yours: fleet show {row.id}")
+
+
+def _short(yours: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The ids of those that need a person, of each kind a few."""
+    return {word: [*ids[:MAX_IDS], *(["…"] if len(ids) > MAX_IDS else [])] for word, ids in yours.items()}
 
 
 def _ignore(record: Mapping[str, object]) -> None:
@@ -170,14 +184,16 @@ def _drawing(screen: Screen) -> Iterator[None]:
 
 
 def _draw(screen: Screen, over: threading.Event) -> None:
-    from fleet.app.tasks import Desk, rows
+    from fleet.app.overview import overview
+    from fleet.app.tasks import Desk
     from fleet.cli.grid import terminal_height, terminal_width
     from fleet.cli.table import print_live
     from fleet.core import FleetError
 
+    known: dict[str, Task] = {}
     while not over.is_set():
         with suppress(FleetError):
-            found = rows(Desk.open(), everything=False)
+            found = overview(Desk.open(), known=known)
             screen.draw(partial(print_live, found, terminal_width(), terminal_height()))
         over.wait(1)
 
@@ -188,17 +204,10 @@ def _print_json(record: Mapping[str, object]) -> None:
 
 def _print(record: Mapping[str, object]) -> None:
     """One plain line for one thing that happened."""
-    facts = dict(record)
-    at, event = facts.pop("at"), str(facts.pop("event"))
-    level = facts.pop("level")
-    if event in QUIET and level == "info":
-        return
-    who = str(facts.pop("attempt", "") or facts.get("task", ""))
-    facts.pop("task", None)
-    rest = "  ".join(f"{name}: {clean(' '.join(str(value).split()), 500)}" for name, value in facts.items())
-    mark = "" if level == "info" else f"{level}: "
-    assert isinstance(at, float | int)
-    click.echo("  ".join(part for part in (f"{datetime.fromtimestamp(at):%H:%M:%S}", who, mark + event, rest) if part))
+    from fleet.app.log_words import log_line
+
+    if record["event"] not in QUIET or record["level"] != "info":
+        click.echo(clean(log_line(record), 2000))
 
 
 def _print_in_background(record: Mapping[str, object]) -> None:
@@ -257,10 +266,19 @@ def stop(as_json: bool) -> None:
 
 @click.command()
 @click.argument("lines", type=click.IntRange(1), required=False)
+@click.option("--follow", "-f", is_flag=True, help="Go on as it grows.")
+@click.option("--words", is_flag=True, help="Local times and sentences, as on a terminal.")
 @json_option
-def log(lines: int | None, as_json: bool) -> None:
-    """Print the supervisor's newest log, JSON lines; with a number, only so many lines from its end."""
-    from fleet.app.run import log_lines
+def log(lines: int | None, follow: bool, words: bool, as_json: bool) -> None:
+    """Print the supervisor's newest log: on a terminal in words, else JSON lines; with a number, only so many lines
+    from its end.
+    """
+    from fleet.app.log_words import log_line
+    from fleet.app.run import log_growth, log_lines
+    from fleet.cli.records import in_words, record_printer
 
+    show = record_printer(log_line if in_words(words, as_json) else None)
     for line in log_lines(lines):
-        click.echo(line)
+        show(line)
+    for line in log_growth() if follow else ():
+        show(line)

@@ -58,7 +58,7 @@ class Screen:
                 start = CLEAR_SCREEN if self._is_entered else ENTER_SCREEN + CLEAR_SCREEN
                 self._is_entered = True  # before it is: an interrupt may come in between
                 click.echo(start, nl=False)
-                click.echo(f"{datetime.now():%H:%M:%S}  {self._hint}\n")
+                click.echo(f"{datetime.now():%H:%M:%S}  {self._hint}")
                 show()
             elif self._wanted:
                 self._leave()

@@ -11,12 +11,15 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from fleet.cli.screen import Screen
 from fleet.core.text import clean
+
+if TYPE_CHECKING:
+    from fleet.core.states import ShownState
 
 FLEET_YAML = Path("fleet.yaml")
 MOST_TEXT = 10 * 1024 * 1024
@@ -49,12 +52,6 @@ out_option = click.option(
 T = TypeVar("T")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON.")
 GOOD, BAD, MEH = "green", "red", "yellow"
-STATES = {
-    "working": GOOD, "starting": GOOD, "done": GOOD, "blocked": MEH, "asks": MEH, "refused": BAD, "failed": BAD,
-    "dead": BAD, "tool running": GOOD, "waiting for model": GOOD, "waiting for input": MEH, "rate limited": MEH,
-    "silent": MEH, "looping": MEH, "ended-but-alive": MEH, "done, unverified": MEH, "done, refused": MEH,
-    "cancelled, unverified": MEH, "cancelled, refused": MEH,
-}  # fmt: skip
 
 
 def text_of(given: str) -> str:
@@ -105,8 +102,12 @@ def paint(cell: str, colours: dict[str, str] | None) -> str:
     return click.style(cell, fg=colour) if colour else cell
 
 
-def state_colour(text: str, state: str) -> str:
-    return click.style(text, fg=STATES[state]) if state in STATES else text
+def paint_state(text: str, shown: ShownState) -> str:
+    """A text in the colour of a state."""
+    from fleet.core.states import LOOKS
+
+    colour = LOOKS[shown].colour
+    return click.style(text, fg=colour) if colour else text
 
 
 def talk(message: str) -> None:

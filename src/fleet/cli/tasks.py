@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +15,10 @@ from fleet.core.text import clean
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fleet.app.overview import Overview
     from fleet.app.several import Outcome
     from fleet.app.tasks import Desk, NextBase, Row
+    from fleet.core.task import Task
 
 
 NO_BASES: Mapping[str, NextBase] = {}
@@ -36,27 +39,49 @@ def open_desk() -> Desk:
 @click.option("--watch", "-w", is_flag=True, help="Again every second.")
 @json_option
 def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> None:
-    """Show the tasks that are not finished, what each is doing, and why it is as it is.
+    """Show the sums, and the tasks: who needs you first, then what works, waits, and is done since `fleet run` began.
 
-    A coder or model in bold was asked for by the task itself; a dim one is inherited.
+    A coder or model in bold was asked for by the task itself; a dim one is inherited. JSON has the tasks that are not
+    finished, or with --all every task.
     """
     from fleet.app.tasks import rows
-    from fleet.cli.grid import terminal_height, terminal_width
-    from fleet.cli.table import print_live, print_tasks
 
     desk = open_desk()
+    if as_json:
+        watched(lambda: _newest(rows(desk, everything=everything), limit), data, watch=watch, as_json=True)
+    else:
+        _show_tasks(desk, watch=watch, everything=everything, limit=limit)
 
-    def look() -> list[Row]:
-        found = rows(desk, everything=everything)
-        return found[-limit:] if limit else found
 
-    def show(found: list[Row]) -> None:
+def _show_tasks(desk: Desk, *, watch: bool, everything: bool, limit: int | None) -> None:
+    from fleet.app.overview import overview, overview_of_all
+    from fleet.cli.grid import terminal_height, terminal_width
+    from fleet.cli.table import print_live, print_overview
+
+    known: dict[str, Task] = {}
+
+    def look() -> Overview:
+        if everything:
+            return overview_of_all(desk, limit)
+        found = overview(desk, known=known)
+        return replace(found, rows=tuple(_newest(found.rows, limit)))
+
+    def show(found: Overview) -> None:
         if watch and sys.stdout.isatty():
             print_live(found, terminal_width(), terminal_height())
         else:
-            print_tasks(found, terminal_width())
+            width = terminal_width()
+            print_overview(found, width, None if width is None or everything else terminal_height())
 
-    watched(look, show, watch=watch, as_json=as_json)
+    watched(look, show, watch=watch, as_json=False)
+
+
+def _newest(found: Sequence[Row], limit: int | None) -> Sequence[Row]:
+    """At most so many of them: those that were added last, in the order that they have."""
+    if limit is None or limit >= len(found):
+        return found
+    least = sorted(row.created for row in found)[-limit]
+    return [row for row in found if row.created >= least][:limit]
 
 
 @click.command()
@@ -175,7 +200,7 @@ def _ask(found: Sequence[Row], verb: str, yes: bool) -> None:
     many = f"{len(found)} task{'s' if len(found) > 1 else ''}"
     talk(f"{verb} {many}:")
     for row in found:
-        talk(f"  {row.id}  {row.shown_state}  {clean(row.title, 100)}")
+        talk(f"  {row.id}  {row.word}  {clean(row.title, 100)}")
     if not sys.stdin.isatty():
         raise BadConfig("nobody can be asked here", hint="the same with --yes")
     click.confirm(f"{verb} {many}?", abort=True, err=True)

@@ -112,8 +112,8 @@ def _stands(now: Now) -> None:
     if result.head is not None and now.tip != result.head and now.holds:
         at = f"at {now.tip[:12]}" if now.tip else "not there"
         talk(f"{branch} is {at} in your repository, and what was judged is on top of {result.head[:12]}")
-    goes_on = "its agent may go on, and gets one" if now.alive else "its agent gets one"
-    talk(f"this is of now, and no receipt: {goes_on} when it is ended (fleet kill {branch})")
+    merge = f" Take it: git merge {branch}." if now.holds else ""
+    talk(f"checked now; its agent {'still runs' if now.alive else 'has ended'}.{merge} End it: fleet kill {branch}")
 
 
 def _audited(one: Audit, *, whole: bool) -> None:
@@ -149,6 +149,7 @@ def show_receipt(receipt: Receipt, seen: Audit | None) -> None:
     _changes(receipt.result)
     _moved(receipt.result, attempt)
     _checks(receipt.checks, attempt.task)
+    _checks_not_run(receipt)
     _claims(receipt)
     if seen is not None:
         click.echo("receipt:")
@@ -246,9 +247,22 @@ def _change(one: Change) -> str:
 
 
 def _checks(checks: list[Check], task: str) -> None:
-    click.echo("checks:" if checks else "checks:    none were given")
+    click.echo("checks:")
     for line in check_lines(checks, task, TAIL_LINES):
         click.echo(line)
+
+
+def _checks_not_run(receipt: Receipt) -> None:
+    """Name each check that was asked for and did not run, with the reason."""
+    attempt = receipt.attempt
+    asked = attempt.demands.checks if attempt.demands is not None else ()
+    ran = {check.command for check in receipt.checks}
+    why = clean(receipt.reason or attempt.cause or "nobody looked at the result", WIDE)
+    for check in asked:
+        if check.run not in ran:
+            click.echo(f"  {MARKS[None]} {clean(check.name or check.run, 200)}: not run: {why}")
+    if not asked and not ran:
+        click.echo("  none were given")
 
 
 def _claims(receipt: Receipt) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fleet.config.demands import Find, trusted_yaml
 from fleet.config.limits import project_file
 from fleet.core import FleetError
-from fleet.core.work import Attempt
+from fleet.core.work import Attempt, names_model
 
 if TYPE_CHECKING:
     from fleet.core.fleet import Fleet
@@ -40,7 +40,7 @@ class Projects:
         if names is None:
             fleet = self.of(where(attempt))
             names = () if fleet is None else local_names(fleet)
-        return model in names or model.partition("/")[2] in names
+        return names_model(names, model)
 
 
 def where(attempt: Attempt) -> str:

@@ -126,7 +126,7 @@ def _busy(facts: Facts, policy: Policy, now: float) -> Life | None:
     if facts.tools:
         first = min(facts.tools, key=lambda one: one.at)
         more = f" and {len(facts.tools) - 1} more" if len(facts.tools) > 1 else ""
-        return Life(LifeState.TOOL, first.at, _because(f"{first.what}{more} has not come back", signs), signs)
+        return Life(LifeState.TOOL, first.at, _because(f"{first.what}{more}", signs), signs)
     if facts.request is not None:
         why = _because("a request of its is in flight at our gateway", signs)
         return Life(LifeState.MODEL, facts.request, why, signs)

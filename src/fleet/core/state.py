@@ -1,4 +1,4 @@
-"""What people are told of a task: derived from what its tracker says and from its last attempt, never stored."""
+"""The state of a task: derived from what its tracker says and from its last attempt, never stored."""
 
 from __future__ import annotations
 
@@ -6,20 +6,29 @@ from collections.abc import Mapping
 
 from fleet.core.frozen import dataclass
 from fleet.core.life import Life, LifeState
+from fleet.core.states import ShownState, of_cancelled, of_proof
 from fleet.core.talk import Felt, Mood
-from fleet.core.task import Status, Task, is_cancelled
+from fleet.core.task import ACCEPTED_BY_PERSON, Status, Task, is_cancelled
 from fleet.core.work import Attempt, Ending, Hindrance, State, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DerivedState:
+    """The state of a task, why it is so, how it is shown, and the command for whoever it waits for.
+
+    The cause says everything; the note is what a screen adds to the word of the state, where that is something else.
+    """
+
     state: State
     cause: str
+    shown: ShownState
+    note: str = ""
+    next: str = ""
 
 
-def tell(
+def derive_state(
     task: Task, last: Attempt | None, *, alive: bool, supervised: bool, stuck: Mapping[str, State] | None = None
-) -> Told:
+) -> DerivedState:
     """The state of a task and why. `alive`: the keeper of its last attempt lives; `supervised`: a supervisor runs;
     `stuck`: of the tasks that it may wait for, those of which nothing comes until a person acts.
     """
@@ -32,7 +41,7 @@ def tell(
             return _blocked(task, last)
         case Status.IN_PROGRESS:
             claimed = f"claimed by {task.assignee}" if task.assignee else "claimed"
-            return Told(State.STARTING if supervised else State.OPEN, claimed)
+            return _by(supervised, claimed)
         case Status.OPEN:
             return _open(task, last, stuck or {})
 
@@ -44,71 +53,135 @@ MOODS = {
     Mood.ASKING: State.ASKS,
     Mood.UNKNOWN: State.ALIVE,
 }
+IN_TERMINAL = {
+    State.STARTING: ShownState.STARTING,
+    State.WORKING: ShownState.WORKING,
+    State.WAITING: ShownState.TURN_OVER,
+    State.ASKS: ShownState.LEAVE,
+    State.ALIVE: ShownState.ALIVE,
+    State.ENDED: ShownState.LEFT,
+    State.DEAD: ShownState.DEAD,
+}
+NEXT_IN_TERMINAL = {
+    State.WAITING: "fleet attach {branch}",
+    State.ASKS: "fleet attach {branch}",
+    State.ENDED: "fleet verify {branch} · kill",
+    State.DEAD: "fleet list --repair",
+}
+OWN_WORDS = ("at its prompt", "its turn is over", "waits for your leave")  # that the state says already
 
 
-def tell_terminal(attempt: Attempt, felt: Felt, *, alive: bool, being_made: bool, ended: str | None) -> Told:
+def derive_terminal_state(
+    attempt: Attempt, felt: Felt, *, alive: bool, being_made: bool, ended: str | None
+) -> DerivedState:
     """The state of an attempt in a terminal: from its keeper, from how that says it ended, and from its own signals."""
+    state, cause = _in_terminal(attempt, felt, alive, being_made, ended)
+    note = cause if state in (State.DEAD, State.ASKS, State.WAITING) and cause not in OWN_WORDS else ""
+    following = NEXT_IN_TERMINAL.get(state, "").format(branch=attempt.branch or attempt.task)
+    return DerivedState(state, cause, IN_TERMINAL[state], note, following)
+
+
+def _in_terminal(attempt: Attempt, felt: Felt, alive: bool, being_made: bool, ended: str | None) -> tuple[State, str]:
     if being_made and attempt.leaving:
-        return Told(State.ENDED, "its place is being saved and removed")
+        return State.ENDED, "its place is being saved and removed"
     if being_made:
-        return Told(State.STARTING, "its place is being made" if attempt.started is None else felt.why)
+        return State.STARTING, "its place is being made" if attempt.started is None else felt.why
     if alive:
-        return Told(MOODS[felt.mood], _join(attempt.cause, felt.why))
+        return MOODS[felt.mood], _join(attempt.cause, felt.why)
     if ended is not None:
-        return Told(State.ENDED, _join(ended, attempt.cause))
+        return State.ENDED, _join(ended, attempt.cause)
     if attempt.started is None:
-        return Told(State.DEAD, "it was never started; `fleet list --repair` clears it away")
+        return State.DEAD, "it was never started; `fleet list --repair` clears it away"
     looks = "" if attempt.ending else "`fleet list --repair` looks"
-    return Told(State.DEAD, _join("nobody saw how it ended", looks, attempt.cause))
+    return State.DEAD, _join("nobody saw how it ended", looks, attempt.cause)
 
 
-def _running(task: Task, attempt: Attempt, alive: bool, supervised: bool) -> Told:
+def _by(supervised: bool, cause: str) -> DerivedState:
+    """A task that is being prepared; without a supervisor nobody goes on with that."""
+    if supervised:
+        return DerivedState(State.STARTING, cause, ShownState.STARTING)
+    return DerivedState(State.OPEN, cause, ShownState.OPEN)
+
+
+def _running(task: Task, attempt: Attempt, alive: bool, supervised: bool) -> DerivedState:
     """An attempt that is not settled: what it is called depends on who still lives."""
     nobody = "" if supervised else "no supervisor runs"
     if alive:
-        began = attempt.dispatched is not None or (attempt.events and not attempt.nonce)  # an older fleet has no nonce
-        state = State.WORKING if began else State.STARTING
-        asks = f"waits for an answer: {attempt.asking}" if attempt.asking else ""
-        notes = "its session writes its notes" if attempt.handover == "begun" else ""
-        return Told(state, _join(asks, attempt.cause, notes, nobody))
+        return _alive(task, attempt, nobody)
     if attempt.started is None:
-        return Told(State.STARTING if supervised else State.OPEN, _join("being prepared", nobody))
+        return _by(supervised, _join("being prepared", nobody))
     if supervised:
-        return Told(State.WORKING, "the agent has ended; the result is being looked at")
-    return Told(State.OPEN, "the agent has ended; `fleet run` looks at what it did")
+        cause = "the agent has ended; the result is being looked at"
+        return DerivedState(State.WORKING, cause, ShownState.WORKING, "its result is being checked")
+    cause = "the agent has ended; `fleet run` looks at what it did"
+    return DerivedState(State.OPEN, cause, ShownState.OPEN, cause)
 
 
-def _closed(task: Task, last: Attempt | None) -> Told:
+def _alive(task: Task, attempt: Attempt, nobody: str) -> DerivedState:
+    began = attempt.dispatched is not None or (attempt.events and not attempt.nonce)  # an older fleet has no nonce
+    state = State.WORKING if began else State.STARTING
+    shown = ShownState.WORKING if began else ShownState.STARTING
+    if attempt.asking:
+        cause = _join(f"waits for an answer: {attempt.asking}", attempt.cause, nobody)
+        return DerivedState(state, cause, ShownState.QUESTION, attempt.asking, _answer(task))
+    notes = "its session writes its notes" if attempt.handover == "begun" else ""
+    return DerivedState(state, _join(attempt.cause, notes, nobody), shown, _join(attempt.cause, notes))
+
+
+def _answer(task: Task) -> str:
+    return f"fleet answer {task.id} TEXT"
+
+
+def _closed(task: Task, last: Attempt | None) -> DerivedState:
     if is_cancelled(task):
-        return Told(State.CANCELLED, task.reason)
+        return DerivedState(State.CANCELLED, task.reason, of_cancelled(last.proof if last else None))
     if last is not None and last.verdict is Verdict.ACCEPTED:
-        return Told(State.DONE, last.cause)
-    return Told(State.DONE, _join("closed by hand", task.reason))
+        return DerivedState(State.DONE, last.cause, of_proof(last.proof))
+    shown = ShownState.ACCEPTED if task.reason.startswith(ACCEPTED_BY_PERSON) else ShownState.CLOSED
+    return DerivedState(State.DONE, _join("closed by hand", task.reason), shown)
 
 
-def _blocked(task: Task, last: Attempt | None) -> Told:
+def _blocked(task: Task, last: Attempt | None) -> DerivedState:
     if last is not None and not last.forgiven:
-        decides = f"a person decides: fleet show {task.id}, then fleet retry or fleet accept"
-        if last.verdict is Verdict.REFUSED:
-            return Told(State.REFUSED, _join(last.cause, hindered(last), decides))
-        if last.verdict is Verdict.HELD:
-            return Told(State.BLOCKED, last.cause)
-        if last.verdict is Verdict.FAILED:
-            return Told(State.FAILED, _join(last.cause, hindered(last)))
-        if last.ending is Ending.NO_BASE:
-            return Told(State.BLOCKED, last.cause)
-        if last.verdict is Verdict.ASKED:
-            asks = f"{last.cause}; {decides}" if last.proof is not None else f"asks: {last.cause}"
-            return Told(State.BLOCKED, asks)
-    return Told(State.BLOCKED, task.notes or "set aside by hand")
+        found = _left_to_a_person(task, last)
+        if found is not None:
+            return found
+    cause = task.notes or "set aside by hand"
+    return DerivedState(State.BLOCKED, cause, ShownState.SET_ASIDE, task.notes)
 
 
-def _open(task: Task, last: Attempt | None, stuck: Mapping[str, State]) -> Told:
+STOPPED = {
+    Verdict.REFUSED: (State.REFUSED, ShownState.REFUSED),
+    Verdict.FAILED: (State.FAILED, ShownState.FAILED),
+    Verdict.ASKED: (State.BLOCKED, ShownState.CHECK),
+}
+
+
+def _left_to_a_person(task: Task, last: Attempt) -> DerivedState | None:
+    """What a person decides about: a question, a result that nothing could check, or work that was not believed."""
+    has_no_base = last.ending is Ending.NO_BASE and last.verdict not in (Verdict.REFUSED, Verdict.FAILED)
+    if last.verdict is Verdict.HELD or has_no_base:
+        return DerivedState(State.BLOCKED, last.cause, ShownState.HELD, last.cause)
+    if last.verdict is Verdict.ASKED and last.proof is None:
+        return DerivedState(State.BLOCKED, f"asks: {last.cause}", ShownState.QUESTION, last.cause, _answer(task))
+    if last.verdict not in STOPPED:
+        return None
+    state, shown = STOPPED[last.verdict]
+    note = _join(last.cause, hindered(last))
+    following = f"fleet show {task.id} · retry" + (" · accept" if last.proof is not None else "")
+    tries = "1 try" if last.number == 1 else f"{last.number} tries"
+    return DerivedState(state, f"{note}; your turn ({tries}): {following}", shown, note, following)
+
+
+def _open(task: Task, last: Attempt | None, stuck: Mapping[str, State]) -> DerivedState:
     if task.waits_for:
-        return Told(State.BLOCKED, waits_for_text(task, stuck))
+        cause = waits_for_text(task, stuck)
+        note = cause if any(needs in stuck for needs in task.waits_for) else ""
+        return DerivedState(State.BLOCKED, cause, ShownState.WAITS, note)
     if last is not None and last.verdict is Verdict.RETRY and not last.forgiven:
-        return Told(State.OPEN, _join(f"attempt {last.number}: {last.cause}", hindered(last), "to be tried again"))
-    return Told(State.OPEN, "")
+        note = _join(f"attempt {last.number}: {last.cause}", hindered(last))
+        return DerivedState(State.OPEN, _join(note, "to be tried again"), ShownState.OPEN, note)
+    return DerivedState(State.OPEN, "", ShownState.OPEN)
 
 
 # What became of a task that others wait for, and what a person can do about it.

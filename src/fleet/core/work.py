@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from enum import StrEnum
 from typing import TypeVar
@@ -339,3 +340,8 @@ class Attempt:
         if not self.peak_context or not self.context_limit:
             return None
         return round(100 * self.peak_context / self.context_limit)
+
+
+def names_model(names: Sequence[str], model: str) -> bool:
+    """Whether a model is one of these; some put their provider's name in front of it."""
+    return model in names or model.partition("/")[2] in names

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from functools import reduce
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from fleet.core.frozen import dataclass
 from fleet.core.work import Attempt, Usage
-from fleet.evidence.requests import Served
+
+if TYPE_CHECKING:
+    from fleet.evidence.requests import Served
 
 ALL = Decimal("0.95")  # of the tokens that its agent tells of, when a gateway has seen all of an attempt's requests
 APART = Decimal("0.05")  # of the larger figure, from when on a difference is named

@@ -58,6 +58,9 @@ WITH_TOOLS = """
     SELECT 1 FROM attempts
     WHERE json_extract(facts, '$.coder') = :coder AND json_extract(facts, '$.tools') <> '{}' LIMIT 1
 """
+OF_ALL = """
+    SELECT facts FROM attempts WHERE task IN (SELECT value FROM json_each(:tasks)) ORDER BY task, number
+"""
 LAST_OF_EACH = "SELECT facts, max(number) FROM attempts GROUP BY task"
 
 READ_SPEC = msgspec.json.Decoder(Spec)
@@ -116,6 +119,10 @@ class Ledger:
     def talked_to(self) -> list[Attempt]:
         """What people began in a terminal and have not ended."""
         return [attempt for attempt in self._list(UNSETTLED) if attempt.interactive]
+
+    def of_all(self, tasks: Sequence[str]) -> list[Attempt]:
+        """The attempts at these tasks, of each the first one first."""
+        return self._list(OF_ALL, tasks=msgspec.json.encode(tasks).decode())
 
     def last_of(self, tasks: Sequence[str]) -> dict[str, Attempt]:
         """The newest attempt at each of these tasks that was ever tried."""

@@ -18,6 +18,11 @@ def check_name(check: Check) -> str:
     return f'check "{words if len(words) <= MAX_NAME_CHARS else words[: MAX_NAME_CHARS - 1] + "…"}"'
 
 
+def which_files(check: Check) -> str:
+    """What a check was run with, of one that is run twice: its own files as they were before, too."""
+    return " with its own files as they were before" if "as they were" in check.where else ""
+
+
 def failed(checks: Sequence[Check]) -> Check | None:
     """The check that decided against the work. One that was cut off says nothing about it."""
     return next((check for check in checks if not check.passed and not check.lost), None)

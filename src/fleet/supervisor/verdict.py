@@ -9,7 +9,7 @@ from fleet.core.frozen import dataclass
 from fleet.core.proof import Demands, Proof, TaskKind, Unverified
 from fleet.core.work import Ending, Verdict
 from fleet.evidence.receipt import COMMITS, NO_RESULT, SHOWN, Check, Process, Result
-from fleet.evidence.report import check_name
+from fleet.evidence.report import check_name, which_files
 
 LONGEST_WAIT = 600.0
 MOST_LOST = 20
@@ -150,13 +150,9 @@ def calls_of(counts: Iterable[int | None]) -> int | None:
 def _failing(facts: Facts) -> str | None:
     for check in facts.checks:
         if not check.passed:
-            return f"{check_name(check)} failed{_how(check)}: {check.failure or check.cause}"
+            return f"{check_name(check)} failed{which_files(check)}: {check.failure or check.cause}"
     owed = facts.demands.checks and not facts.checks and not facts.unrun
     return "its checks were not run" if owed else None
-
-
-def _how(check: Check) -> str:
-    return " with its own files as they were before" if "as they were" in check.where else ""
 
 
 def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
@@ -181,9 +177,8 @@ def _failed(facts: Facts, ending: Ending, cause: str) -> Judged:
     idle = (Proof.REFUSED, cause) if ending is Ending.NO_EFFECT else (None, "")
     if facts.failures + 1 < facts.attempts:
         return Judged(ending, Verdict.RETRY, cause, wait(facts.failures, facts.backoff), *idle)
-    tried = f"{facts.attempts} attempts" if facts.attempts > 1 else "1 attempt"
     verdict = Verdict.REFUSED if ending in (Ending.FINISHED, Ending.NO_EFFECT) else Verdict.FAILED
-    return Judged(ending, verdict, f"{cause}; gave up after {tried}", 0.0, *idle)
+    return Judged(ending, verdict, cause, 0.0, *idle)
 
 
 def ended(facts: Facts) -> tuple[Ending, str]:
