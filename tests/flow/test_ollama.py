@@ -217,11 +217,13 @@ def its_answer_comes(project: Path, clean_env: dict[str, str], agents_path: str)
 def test_a_real_model_is_asked_as_an_agent_asks_with_the_context_of_its_alias(
     gateway: Run, ollama: str, project: Path
 ) -> None:
-    (project / "fleet.yaml").write_text(ONE_MODEL.format(port=free_port(), ollama=ollama, name=WITH_TOOLS))
+    port = f"{{port: {free_port()}}}"
+    text = ONE_MODEL.format(gateway=port, ollama=ollama, name=WITH_TOOLS, context=4096)
+    (project / "fleet.yaml").write_text(text)
     assert gateway("generate").code == 0
     assert gateway("gateway", "up").code == 0
     gateway("doctor", "--deep")
     now = gateway("status", "--json").json()
     assert [(route["state"], route["last"]["ok"]) for route in now["routes"]] == [("answered", True)]
     held = {one["name"]: one["context"] for one in now["nodes"][0]["loaded"]}
-    assert held[WITH_TOOLS] == 2048
+    assert held[WITH_TOOLS] == 4096
