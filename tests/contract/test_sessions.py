@@ -234,6 +234,13 @@ def test_a_session_is_attached_to_from_inside_another_tmux(desk: Desk) -> None:
     desk.server.open("outer", "outer", desk.root, argv)
     until(lambda: "here it is" in (desk.server.picture("outer") or ""))
     assert next(one for one in desk.server.seen() if one.attempt == ATTEMPT).attached == 1
+    until(lambda: "leave: C-b d" in (desk.server.picture("outer") or ""))
+    around = f"/tmp/tmux-{os.getuid()}/{desk.server.socket},1,0"  # as if that one were the user's own
+    assert desk.server.attach_argv(ATTEMPT, around)
+    until(lambda: "leave: C-b C-b d" in (desk.server.picture("outer") or ""))
+    desk.tmux("set-option", "-g", "prefix", "C-a")
+    assert desk.server.attach_argv(ATTEMPT, around)
+    until(lambda: "leave: C-b d" in (desk.server.picture("outer") or ""))
 
 
 # --- prompts ---

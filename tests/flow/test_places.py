@@ -177,7 +177,12 @@ def test_where_there_can_be_no_place_a_task_is_told_why(home: Scratch) -> None:
     assert (rows[as_it_is]["cwd"], rows[new]["cwd"]) == (str(plain), str(unborn))
     assert "is in no git repository" in rows[asked]["cause"]
     assert "has no commit yet" in rows[asked_too]["cause"]
-    outside = home.fleet("salvage", "list", cwd=home.root)
+    later = home.add("five", cwd=plain)
+    kept = home.ok("prompt", later, "in a word", "--json", cwd=home.root).json()
+    assert [one["cause"] for one in kept] == ["it is told when it begins"], "its id says where, also outside"
+    nobody = home.fleet("prompt", "t99", "in a word", cwd=home.root)
+    assert (nobody.code, "is not in a git repository" in nobody.err) == (3, True)
+    outside = home.fleet("salvage", "show", "x", cwd=home.root)
     assert (outside.code, "is in no git repository" in outside.err) == (3, True)
 
 
@@ -197,6 +202,10 @@ def test_the_place_of_an_agent_is_compared_saved_and_restored_by_the_names_that_
         assert (gone.code, "is gone" in gone.err) == (3, True), "its branch held nothing, and went with it"
         for name in (first["task"], first["attempt"], "agents/fix/auth", "fix/auth"):
             assert "file     q" in made.ok("salvage", "show", name).out
+        assert "file     q" in made.ok("salvage", "show", first["task"], cwd=made.root).out
+        (saved,) = made.ok("salvage", "list", "--json", cwd=made.root).json()
+        assert (saved["task"], saved["repository"]) == (first["task"], str(made.project))
+        assert made.ok("logs", first["task"], "--json", cwd=made.root).json()["lines"]
         made.ok("salvage", "restore", "fix/auth", "--to", "../again")
         assert (made.project.parent / "again/q").read_text().strip() == "1"
         made.git("worktree", "remove", "--force", "../again")

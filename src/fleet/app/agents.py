@@ -135,7 +135,7 @@ def attach(site: Site, name: str, *, shell: bool, follow: Callable[[], None]) ->
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise FleetError("a terminal is needed to attach to one", hint=f"fleet logs {name} -f")
-    argv = site.server.attach_argv(attempt.id)
+    argv = site.server.attach_argv(attempt.id, os.environ.get("TMUX", ""))
     if argv is None:
         raise NotFound(f"{name} has no terminal any more", hint=f"fleet logs {name}, or: fleet list --repair")
     run.become(argv, cwd=Path("/"), env=dict(os.environ))

@@ -16,7 +16,8 @@ from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.task import Status, Task
 from fleet.core.text import clean, sayable
 from fleet.core.work import Attempt, PlaceKind
-from fleet.host import repository
+from fleet.evidence.ledger import Ledger
+from fleet.host import files, repository
 from fleet.places import Place, Project, salvage
 from fleet.places.difference import Difference, branch_difference, difference, is_merged, tip_of
 from fleet.places.salvage import Content, Kept
@@ -33,8 +34,21 @@ def here(cwd: Path) -> Project:
     return found
 
 
-def kept(cwd: Path) -> list[Kept]:
-    return salvage.all(here(cwd))
+def kept(cwd: Path) -> list[tuple[Path, Kept]]:
+    """What was saved in the repository that a person stands in; outside of one in all that attempts worked in."""
+    return [(project.top, one) for project in _projects(cwd) for one in salvage.all(project)]
+
+
+def _projects(cwd: Path) -> list[Project]:
+    here = places.project(cwd)
+    return known_projects(Ledger(files.home().absolute())) if here is None else [here]
+
+
+def known_projects(ledger: Ledger) -> list[Project]:
+    """The repositories that attempts of this home had places of, as far as they are still there."""
+    tops = dict.fromkeys(one.repository for one in ledger.all() if one.repository)
+    found = (places.project(Path(top)) for top in tops)
+    return list({project.common: project for project in found if project is not None}.values())
 
 
 def show(cwd: Path, name: str) -> Content:
@@ -53,12 +67,30 @@ def drop(cwd: Path, name: str) -> Kept:
 
 
 def _meant(cwd: Path, name: str) -> tuple[Project, str]:
-    """The repository that a person stands in, and which of its salvage is meant: a branch may lack its prefix."""
-    project = here(cwd)
-    workspace = None
+    """The repository and which of its salvage is meant, as in `kept`: a branch may lack its prefix."""
+    projects, found = _projects(cwd), []
+    if not projects:
+        here(cwd)  # says what is missing
+    for project in projects:
+        try:
+            found.append((project, salvage.find(project, name, _prefix(project, cwd)).name))
+        except NotFound:
+            if len(projects) == 1:
+                raise
+    if len(found) > 1:
+        where = ", ".join(clean(str(project.top)) for project, _ in found)
+        raise BadConfig(f"{clean(name)} was saved in several repositories: {where}", hint="cd to one of them")
+    if not found:
+        raise NotFound(f"there is no salvage {clean(name)!r} in any repository of this home", hint="fleet salvage list")
+    return found[0]
+
+
+def _prefix(project: Project, cwd: Path) -> str:
+    """What the branches of a project begin with."""
     with suppress(BadConfig):  # what was saved is there whatever became of fleet.yaml
         workspace = project_workspace(project.top if not project.is_bare else cwd)
-    return project, salvage.find(project, name, workspace.branch_prefix if workspace else "").name
+        return workspace.branch_prefix if workspace else ""
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from getpass import getuser
 from pathlib import Path
@@ -13,7 +14,8 @@ from fleet.batches.site import Site
 from fleet.coders.known import find_coder
 from fleet.config.runtime import Live
 from fleet.config.workspace import project_workspace
-from fleet.core import BadConfig, NotFound
+from fleet.core import BadConfig, FleetError, NotFound
+from fleet.core.task import task_id
 from fleet.core.text import clean, nearest
 from fleet.core.work import Attempt
 from fleet.core.workspace import Workspace
@@ -30,6 +32,31 @@ def open_site(cwd: Path | None = None, *, to_create: bool = False) -> Site:
     if project is None:
         raise NotFound(f"{here} is not in a git repository", hint="cd to your project, or: git init")
     return site_of(open_house(), project, to_create=to_create)
+
+
+def open_site_of(name: str) -> Site:
+    """The project of the agent that a name means: where somebody stands; else the one of a task's or an attempt's id,
+    which says it all.
+    """
+    project = places.project(Path().absolute())
+    house = open_house()
+    site = None if project is None else site_of(house, project)
+    if site is not None and _named(site.attempts(), name, site.workspace.branch_prefix):
+        return site
+    top = _directory_of(house, name)
+    if top is not None:
+        return site_of(house, project_of(top))
+    return site or open_site()
+
+
+def _directory_of(house: House, name: str) -> Path | None:
+    """Where the task or the attempt of this id is worked on, or will be."""
+    attempt = next(iter(house.ledger.of(name)[-1:]), None) or house.ledger.find(name)
+    if attempt is not None and (attempt.repository or attempt.cwd):
+        return Path(attempt.repository or attempt.cwd)
+    with suppress(FleetError):  # no task of this home has such an id
+        return Path(tracker.spec.read(house.home, task_id(name)).cwd)
+    return None
 
 
 def every_site() -> list[Site]:

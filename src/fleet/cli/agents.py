@@ -127,13 +127,14 @@ def prompt(target: str | None, text: str | None, batch: str | None, as_json: boo
     Nothing is typed while an agent asks for leave. Exit 1 when one of them did not take it.
     """
     from fleet.app.say import say
-    from fleet.app.sites import open_site
+    from fleet.app.sites import open_site, open_site_of
 
     if batch is not None and text is None:
         target, text = None, target
     if text is None or (target is None) == (batch is None):
         raise BadConfig("whom, and what?", hint='fleet prompt BRANCH "what to do", or: fleet prompt --batch NAME "…"')
-    said = say(open_site(), batch or target or "", _text(text), batch=batch is not None)
+    site = open_site_of(target) if target is not None else open_site()
+    said = say(site, batch or target or "", _text(text), batch=batch is not None)
     if as_json:
         data(said)
     else:
@@ -149,12 +150,15 @@ def prompt(target: str | None, text: str | None, batch: str | None, as_json: boo
 def attach(branch: str, shell: bool) -> None:
     """Look at an agent's terminal, and type there; Ctrl-B D leaves it, and the agent goes on.
 
+    Inside a tmux of your own whose prefix is Ctrl-B, too, that leaves yours: type Ctrl-B Ctrl-B D, as the line at the
+    bottom says there.
+
     Of a task that the supervisor runs there is no terminal: its transcript is shown as it grows.
     """
     from fleet.app import agents as app
-    from fleet.app.sites import open_site
+    from fleet.app.sites import open_site_of
 
-    site = open_site()
+    site = open_site_of(branch)
     app.attach(site, branch, shell=shell, follow=lambda: _logs(site, branch, EVERYTHING, follow=True))
 
 
@@ -166,14 +170,14 @@ def attach(branch: str, shell: bool) -> None:
 def logs(branch: str, lines: int, follow: bool, as_json: bool) -> None:
     """Print the last lines of an agent's terminal; of a task that the supervisor runs, of its transcript."""
     from fleet.app import agents as app
-    from fleet.app.sites import open_site
+    from fleet.app.sites import open_site_of
 
     if as_json and follow:
         raise BadConfig("what goes on is no JSON", hint="leave out --json, or --follow")
     if as_json:
-        data(app.logs(open_site(), branch, lines))
+        data(app.logs(open_site_of(branch), branch, lines))
     else:
-        _logs(open_site(), branch, lines, follow=follow)
+        _logs(open_site_of(branch), branch, lines, follow=follow)
 
 
 def _logs(site: Site, branch: str, lines: int, *, follow: bool) -> None:
@@ -201,9 +205,9 @@ def kill(pattern: str, batch: bool, force: bool, ignored: bool, large: bool, as_
     `fleet salvage`.
     """
     from fleet.app.agents import kill as end
-    from fleet.app.sites import find, open_site
+    from fleet.app.sites import find, open_site, open_site_of
 
-    site = open_site()
+    site = open_site() if batch else open_site_of(pattern)
     found = find(site, pattern, batch=batch)
     if not force:
         _ask(found)

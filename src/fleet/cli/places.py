@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,17 +77,22 @@ def salvage() -> None:
 @salvage.command(name="list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List what was saved in this repository."""
+    """List what was saved in this repository; outside of one, in every repository that agents worked in."""
     from fleet.app.places import kept
 
     found = kept(Path.cwd())
     if as_json:
-        data(found)
+        data([{**asdict(one), "repository": sayable(str(top))} for top, one in found])
     elif not found:
         talk("nothing was saved here")
     else:
-        rows = [(one.name, _clock(one.at), size(one.size), one.task or "-", one.branch or "-") for one in found]
-        table(("NAME", "SAVED", "SIZE", "TASK", "BRANCH"), rows)
+        rows = [
+            (one.name, _clock(one.at), size(one.size), one.task or "-", one.branch or "-", str(top))
+            for top, one in found
+        ]
+        several = len({top for top, _ in found}) > 1
+        heads = ("NAME", "SAVED", "SIZE", "TASK", "BRANCH", "REPOSITORY")
+        table(heads if several else heads[:-1], rows if several else [row[:-1] for row in rows])
 
 
 @salvage.command()

@@ -103,10 +103,13 @@ class Ledger:
         return bool(database.ask(self._file, SCHEMA, WITH_TOOLS, {"coder": coder}))
 
     def get(self, attempt: str) -> Attempt:
-        found = self._list(ONE, id=attempt)
-        if not found:
+        found = self.find(attempt)
+        if found is None:
             raise FleetError(f"the ledger has no attempt {attempt}", hint="fleet tasks --all")
-        return found[0]
+        return found
+
+    def find(self, attempt: str) -> Attempt | None:
+        return next(iter(self._list(ONE, id=attempt)), None)
 
     def of(self, task: str) -> list[Attempt]:
         """The attempts at a task, the first one first."""

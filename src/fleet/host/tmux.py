@@ -112,6 +112,12 @@ def version() -> str | None:
         return None
 
 
+def prefix(inside: str) -> str:
+    """The prefix key of the server that $TMUX names; tmux's own where that cannot be asked."""
+    asked = _run([PROGRAM, "-S", inside.partition(",")[0], "show-options", "-gv", "prefix"])
+    return asked.out.decode(errors="replace").strip() if asked.code == 0 else "C-b"
+
+
 def is_too_old(name: str) -> bool:
     """Whether this release lacks what is used here. `3.3a`, `next-3.6`; one that is not numbered is trusted."""
     numbered = re.fullmatch(r"(?:next-)?(\d+)\.(\d+)[a-z]?", name)

@@ -14,6 +14,7 @@ from fleet.core.frozen import dataclass
 from fleet.host import tmux
 from fleet.sessions.base import Seen
 
+PREFIX = "C-b"
 TRIES = 20
 TICK = 0.02  # seconds
 # Set anew by each one that opens a session: whoever is first starts the server.
@@ -26,7 +27,7 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("set-option", "-g", "update-environment", ""),  # who attaches brings nothing of theirs into the session
     ("set-option", "-g", "status-left", " #{session_name} "),
     ("set-option", "-g", "status-left-length", "80"),
-    ("set-option", "-g", "status-right", " leave: C-b d "),
+    ("set-option", "-g", "status-right-length", "60"),
     ("set-option", "-gw", "remain-on-exit", "on"),
     ("set-option", "-gqw", "remain-on-exit-format", ""),  # since 3.3; the keeper says how it ended
     ("set-option", "-gw", "allow-rename", "off"),
@@ -123,11 +124,15 @@ class Server:
         shown = self._tmux.tell(("capture-pane", "-p", "-J", "-S", str(-history), "-t", pane)) if pane else None
         return None if shown is None else "\n".join(line.rstrip() for line in shown.split("\n")).rstrip()
 
-    def attach_argv(self, attempt: str) -> tuple[str, ...] | None:
-        """The command that shows a session on this terminal, inside another tmux too; None when there is none."""
+    def attach_argv(self, attempt: str, inside: str = "") -> tuple[str, ...] | None:
+        """The command that shows a session on this terminal; None when there is no such session. `inside` is $TMUX of
+        another tmux around it: the session's status line says how to leave it, and not that one.
+        """
         found = self.find(attempt)
         if found is None:
             return None
+        leave = leave_keys(tmux.prefix(inside)) if inside else leave_keys()
+        self._tmux.tell(("set-option", "-t", found.id, "status-right", f" leave: {leave} "))
         forget = [word for name in ("TMUX", "TMUX_PANE", "TMUX_TMPDIR") for word in ("-u", name)]
         return ("env", *forget, *self._tmux.argv("attach-session", "-t", found.id))
 
@@ -154,6 +159,11 @@ class Server:
     def enter(self, pane: str) -> bool:
         """Press Enter; False when the pane is gone."""
         return self._tmux.tell(*_leave_modes(pane), ("send-keys", "-t", pane, "Enter")) is not None
+
+
+def leave_keys(around: str | None = None) -> str:
+    """The keys that leave a session, inside another tmux with this prefix: one that is the same is typed twice."""
+    return f"{PREFIX} {PREFIX} d" if around == PREFIX else f"{PREFIX} d"
 
 
 def read_panes(listed: str) -> list[Seen]:
