@@ -68,7 +68,7 @@ def test_init_for_the_home_alone(run: Run, home: Path, project: Path) -> None:
     }  # fmt: skip
     assert list(project.iterdir()) == []
     told = run("init", "--json").json()
-    assert (told["home_is_new"], told["created"], told["placeholder"]) == (False, "fleet.yaml", True)
+    assert (told["home_is_new"], told["created"], told["placeholder"]) == (False, "fleet.yaml", False)
     assert run("init", "--json").json()["kept"] == "fleet.yaml"
 
 

@@ -38,7 +38,7 @@ def files(project: Path) -> dict[str, bytes]:
 
 
 def test_init_without_a_model_server_writes_a_clear_placeholder(run: Run, project: Path) -> None:
-    ran = run("init")
+    ran = run("init", "--models")
     assert ran.code == 0, ran.err
     assert ran.out.splitlines()[-1] == "Created fleet.yaml"
     assert "fleet discover" in ran.err
@@ -47,6 +47,30 @@ def test_init_without_a_model_server_writes_a_clear_placeholder(run: Run, projec
     assert "PLACEHOLDER" in text
     assert (project / ".subagent-fleet/fleet.schema.json").is_file()
     assert run("validate").out == "fleet.yaml is valid.\n"
+
+
+def test_init_without_a_model_server_names_no_models_and_says_how_to_begin_with_tasks(
+    run: Run, project: Path, clean_env: dict[str, str], tmp_path: Path
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "codex").write_text("#!/bin/sh\n")
+    (programs / "codex").chmod(0o755)
+    (project / "pyproject.toml").write_text("[project]\nname = 'x'\noptional-dependencies = {test = ['pytest']}\n")
+    ran = run("init", env={"PATH": f"{programs}:{clean_env['PATH']}"})
+    assert ran.code == 0, ran.err
+    text = (project / "fleet.yaml").read_text()
+    assert not {"models:", "nodes:", "agents:", "gateway:"} & set(text.splitlines())
+    assert ".venv/bin/pip install -e '.[test]'" in text
+    assert "agents on this machine: codex" in ran.err
+    assert "discover" not in ran.err
+    steps = [line.strip() for line in ran.err.partition("then run:\n")[2].splitlines()]
+    assert steps[:3] == [
+        "fleet config set coder=codex", 'fleet add "what is to be done" --check "a command that shows it"', "fleet run",
+    ]  # fmt: skip
+    assert run("validate").out == "fleet.yaml is valid, for tasks alone: it names no models.\n"
+    nobody = run("init", "--force").err
+    assert "npm install -g @anthropic-ai/claude-code" in nobody
 
 
 def test_init_never_overwrites_without_force(run: Run, project: Path) -> None:

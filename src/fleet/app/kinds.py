@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from fleet.evidence.lent import leads_into
 from fleet.host import files, machine
@@ -38,6 +40,8 @@ LOCKS = {
 VENV_DIRECTORY, CHECK_VENV = ".venv", ".venv-check"
 VENV = "python3 -m venv .venv && echo '*' > .venv/.gitignore"
 PIP = f"{VENV} && .venv/bin/pip install"
+REQUIREMENTS = ("requirements.txt", "requirements-dev.txt", "requirements-test.txt", "requirements_dev.txt")
+EXTRAS = ("test", "tests", "testing", "dev")  # under which projects name what their tests need
 LARGEST = 4 * 1024 * 1024
 
 
@@ -133,12 +137,42 @@ def _python(project: Path) -> Iterator[str]:
         install, python = "poetry install", "poetry run python"
     elif "Pipfile.lock" in there:
         install, python = "pipenv sync --dev", "pipenv run python"
-    elif "requirements.txt" in there:
-        install, python = f"{PIP} -r requirements.txt", ".venv/bin/python"
-    elif there & {"pyproject.toml", "setup.py"}:
-        install, python = f"{PIP} -e .", ".venv/bin/python"
     else:
-        install, python = VENV, ".venv/bin/python"
-    yield install
+        wanted = pip_wants(there, _toml(project / "pyproject.toml"), has_tests=_has_tests(project, there))
+        install, python = (f"{PIP} {' '.join(wanted)}", ".venv/bin/python") if wanted else ("", "python3")
+    if install:
+        yield install
     if "manage.py" in there:
         yield f"{python} manage.py migrate"
+
+
+def pip_wants(there: Collection[str], pyproject: Mapping[str, Any], *, has_tests: bool) -> list[str]:
+    """What pip is to install for a project and its tests: pure. `there` are the names at its top."""
+    listed = [name for name in REQUIREMENTS if name in there]
+    wanted = [word for name in listed for word in ("-r", name)]
+    project, tools = _table(pyproject, "project"), _table(pyproject, "tool")
+    extras = _table(project, "optional-dependencies")
+    extra = next((name for name in EXTRAS if name in extras), None)
+    if "requirements.txt" not in there and (project or "build-system" in pyproject or "setup.py" in there):
+        wanted += ["-e", f"'.[{extra}]'" if extra else "."]
+    for_tests = extra is not None or set(listed) - {"requirements.txt"}
+    return wanted if for_tests or not (has_tests or "pytest" in tools) else [*wanted, "pytest"]
+
+
+def _has_tests(project: Path, there: Collection[str]) -> bool:
+    """Whether it shows tests of pytest: its settings, or files that it would find."""
+    if {"conftest.py", "pytest.ini"} & set(there):
+        return True
+    return any(next((project / where).glob("test_*.py"), None) is not None for where in (".", "tests", "test"))
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads((files.read(path, follow=True, limit=LARGEST) or b"").decode())
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _table(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = found.get(name)
+    return value if isinstance(value, dict) else {}

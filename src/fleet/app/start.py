@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet import nodes
+from fleet import coders, nodes
 from fleet.app import kinds, legacy, settings
+from fleet.app.doctor import PROGRAMS
 from fleet.app.home import ensure_home, settings_path
 from fleet.app.legacy import Legacy
-from fleet.config import json_schema, read, runtime
+from fleet.config import json_schema, runtime
+from fleet.config.fleet_yaml import check
 from fleet.config.limits import candidates
 from fleet.config.runtime_schema import TrackerName
 from fleet.core import FleetError, ToolMissing
@@ -61,6 +63,8 @@ class Starter:
     path: Path
     is_new: bool
     found: tuple[nodes.Found, ...] = ()
+    agents: tuple[str, ...] = ()  # the agent CLIs of this machine
+    has_models: bool = False
     placeholder: bool = False
     kind: str | None = None
     workspace: Mapping[str, object] = field(default_factory=dict)
@@ -86,6 +90,7 @@ def init(
     tracker: str | None = None,
     kind: str | None = None,
     migrate: bool = False,
+    models: bool = False,
 ) -> Begun:
     """Make the home and a starter. What exists is kept; --force replaces a fleet.yaml, and never runtime.toml."""
     output = output or _usual_place()
@@ -101,7 +106,9 @@ def init(
     used = str(
         runtime.read(settings_path()).tracker
     )  # settings that are wrong are named before anything is built on them
-    starter = None if home_only else _starter(output, force, kind or kinds.detect(output.absolute().parent), old)
+    starter = (
+        None if home_only else _starter(output, force, kind or kinds.detect(output.absolute().parent), old, models)
+    )
     return Begun(home, home_is_new, used, starter)
 
 
@@ -131,25 +138,34 @@ def _usual_place() -> Path:
     return Path(os.path.relpath(found or (places[-1] if is_top else places[0])))
 
 
-def _starter(output: Path, force: bool, kind: str | None, old: Legacy | None) -> Starter:
+def _starter(output: Path, force: bool, kind: str | None, old: Legacy | None, models: bool) -> Starter:
     workspace = kinds.workspace(kind, output.absolute().parent) if kind else {}
     workspace |= old.workspace if old else {}
     if os.path.lexists(output) and not force:
         return _kept(output, kind, workspace, old)
     found = nodes.find(nodes.usual_places())
     chosen = nodes.pair(found)
+    has_models = models or chosen is not None
     name = (old and old.name) or output.resolve().parent.name
     project = output.absolute().parent
     checks, setup = (kinds.checks(kind, project), kinds.check_setup(kind, project)) if kind else ([], "")
-    text = render(name, chosen, workspace, checks, setup)
-    read(text, output)  # a starter that does not validate is our bug, and must not be written
+    suggested = _suggested(checks, setup)
+    text = render(name, chosen, workspace, suggested) if has_models else render_for_tasks(name, workspace, suggested)
+    check(text, output)  # a starter that does not validate is our bug, and must not be written
     own = files.own_dir(output.parent)
     files.write(own / SCHEMA, (json.dumps(json_schema(), indent=2) + "\n").encode())
     if force:
         files.write(output, text.encode())
     elif not files.create(output, text.encode()):
         return _kept(output, kind, workspace, old)
-    return Starter(output, True, tuple(found), chosen is None, kind, workspace, old)
+    placeholder = has_models and chosen is None
+    return Starter(output, True, tuple(found), _agents(), has_models, placeholder, kind, workspace, old)
+
+
+def _agents() -> tuple[str, ...]:
+    """The coders whose programs are on the search path."""
+    own = ((name, coders.find(name, {}).program) for name in PROGRAMS)
+    return tuple(name for name, program in own if machine.program(program) is not None)
 
 
 def _kept(output: Path, kind: str | None, workspace: Mapping[str, object], old: Legacy | None) -> Starter:
@@ -165,8 +181,7 @@ def render(
     project: str,
     chosen: nodes.Pair | None,
     workspace: Mapping[str, object] | None = None,
-    checks: Sequence[Mapping[str, object]] = (),
-    check_setup: str = "",
+    suggested: str = "",
 ) -> str:
     """The text of the starter; with a clear placeholder when no model was found."""
     head = f"# yaml-language-server: $schema={files.OWN}/{SCHEMA}\n"
@@ -183,7 +198,22 @@ def render(
     document = _document(project, chosen)
     if workspace:
         document["workspace"] = dict(workspace)
-    return head + dump_for_people(document) + _suggested(checks, check_setup)
+    return head + dump_for_people(document) + suggested
+
+
+def render_for_tasks(project: str, workspace: Mapping[str, object], suggested: str) -> str:
+    """The text of a starter without models: the agent CLIs think with those of their own."""
+    head = f"# yaml-language-server: $schema={files.OWN}/{SCHEMA}\n"
+    head += "# How agents work on this project: each task in a worktree of its own, by an agent CLI of this machine.\n"
+    head += "# To think with models on your own machines: fleet init --models --force\n"
+    document: dict[str, object] = {"project": {"name": _name(project)}}
+    if workspace:
+        document["workspace"] = dict(workspace)
+    return head + dump_for_people(document) + suggested
+
+
+def _name(project: str) -> str:
+    return "".join(c if c.isprintable() else "-" for c in project).strip() or "my-project"
 
 
 def _suggested(checks: Sequence[Mapping[str, object]], setup: str) -> str:
@@ -203,7 +233,7 @@ def _document(project: str, chosen: nodes.Pair) -> dict[str, object]:
     (small_node, small), (big_node, big) = chosen.small, chosen.big
     used: Sequence[Node] = list({node.name: node for node in (small_node, big_node)}.values())
     return {
-        "project": {"name": "".join(c if c.isprintable() else "-" for c in project).strip() or "my-project"},
+        "project": {"name": _name(project)},
         "gateway": {"provider": "litellm", "host": "127.0.0.1", "port": 4000, "master_key_env": "LITELLM_MASTER_KEY"},
         "nodes": {node.name: _node(node) for node in used},
         "models": {

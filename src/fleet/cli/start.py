@@ -14,6 +14,8 @@ from fleet.cli.show import BAD, GOOD, MEH, config_option, data, json_option, out
 from fleet.core.text import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fleet.app.doctor import Check
     from fleet.app.start import Begun, Starter
 
@@ -44,6 +46,7 @@ HEALTH = {"ok": GOOD, "note": MEH, "wrong": BAD, "unknown": MEH}
 @click.option(
     "--migrate-legacy", "migrate", is_flag=True, help="Take over the settings of ai-fleet; they stay as they are."
 )
+@click.option("--models", is_flag=True, help="Write models into fleet.yaml, also where no model server answers.")
 @json_option
 def init(
     force: bool,
@@ -52,19 +55,21 @@ def init(
     tracker: str | None,
     kind: str | None,
     migrate: bool,
+    models: bool,
     as_json: bool,
 ) -> None:
     """Make the home, and a fleet.yaml that fits this machine. What exists is kept.
 
     The home is $FLEET_HOME, ~/.fleet by default: this machine's settings, its tasks and its logs.
 
-    For fleet.yaml it looks for Ollama, LM Studio, llama.cpp and vLLM on their usual ports, gives the smallest model to
-    the planner and the summarizer and the biggest to the implementer and the reviewer. Into its workspace it writes
-    which files a new place needs, and the commands that set one up, from what the project shows.
+    Into the workspace of fleet.yaml it writes which files a new place needs, and the commands that set one up, from
+    what the project shows. It looks for Ollama, LM Studio, llama.cpp and vLLM on their usual ports: where one has
+    models, the smallest goes to the planner and the summarizer and the biggest to the implementer and the reviewer.
+    Where none answers, agents think with the models of their own CLIs, and fleet.yaml names none.
     """
     from fleet.app.start import init as begin
 
-    begun = begin(output, force=force, home_only=home_only, tracker=tracker, kind=kind, migrate=migrate)
+    begun = begin(output, force=force, home_only=home_only, tracker=tracker, kind=kind, migrate=migrate, models=models)
     if not migrate:
         warn_of_unread(project=not home_only, home=begun.home)
     if as_json:
@@ -100,7 +105,7 @@ def _begun(begun: Begun) -> dict[str, object]:
         return made
     made |= {"type": starter.kind, "workspace": starter.workspace}
     found = {place.node.name: [model.name for model in place.models] for place in starter.found}
-    return made | {"found": found, "placeholder": starter.placeholder}
+    return made | {"found": found, "agents": starter.agents, "placeholder": starter.placeholder}
 
 
 def _show_starter(starter: Starter) -> None:
@@ -118,7 +123,23 @@ def _show_starter(starter: Starter) -> None:
         talk(f"  found {place.node.kind} on {place.node.endpoint}: {names}")
     if starter.placeholder:
         talk("  no model was found on this machine, so the file holds placeholders")
-    talk("\nEdit it with your node addresses, then run:\n  fleet discover\n  fleet generate")
+    if starter.agents:
+        talk(f"  agents on this machine: {', '.join(starter.agents)}")
+    if starter.has_models:
+        talk("\nEdit it with your node addresses, then run:\n  fleet discover\n  fleet generate")
+    else:
+        _show_first_task(starter.agents)
+
+
+def _show_first_task(agents: Sequence[str]) -> None:
+    """What somebody runs first who has agent CLIs, and no models of their own."""
+    from fleet.app.doctor import PROGRAMS
+
+    steps = [] if agents else [f"{PROGRAMS['claude'][1]}    # or another agent CLI: fleet coders list"]
+    steps += [] if "claude" in agents or not agents else [f"fleet config set coder={agents[0]}"]
+    steps += ['fleet add "what is to be done" --check "a command that shows it"', "fleet run"]
+    steps += ['fleet create my-branch -p "what to do"    # or: an agent in a terminal of its own']
+    talk("\nLook through it, then run:" + "".join(f"\n  {step}" for step in steps))
 
 
 def _show_migrated(starter: Starter) -> None:

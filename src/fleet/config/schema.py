@@ -391,6 +391,7 @@ class ResultsPart(Part, frozen=True, kw_only=True):
 class TasksFile(Part, frozen=True, kw_only=True):
     """A fleet.yaml for tasks alone: it names no models."""
 
+    project: ProjectPart | None = None
     limits: LimitsPart | None = None
     workspace: WorkspacePart | None = None
     results: ResultsPart | None = None
