@@ -162,7 +162,7 @@ def test_nodes_can_be_discovered_before_any_model_is_named(run: Run, boxes: Star
     ("text", "problem"),
     [
         ("nodes: {}", "nodes must name at least one"),
-        ("project: {name: x}", "nodes is missing"),
+        ("project: {name: x}", "the file names no nodes"),
         ("limits: {attempts: 2}", "the file names no nodes"),
         ("nodes: {a: {endpoint: 'http://127.0.0.1:9', kind: ollamo}}", "did you mean ollama?"),
         ("nodes: {a: {endpoint: 'http://127.0.0.1:9'}}\nmodels: {m: {node: b}}", "references unknown node: b"),

@@ -229,7 +229,7 @@ def test_an_old_file_that_is_broken_or_missing_is_said_and_nothing_is_made(run: 
 def test_every_command_finds_the_file_from_a_subdirectory(run: Run, repository: Path) -> None:
     below = repository / "src" / "deep"
     below.mkdir(parents=True)
-    ran = run("init", cwd=below)
+    ran = run("init", "--models", cwd=below)
     assert "Created ../../fleet.yaml\n" in ran.out
     assert (repository / "fleet.yaml").is_file()
     assert "Kept ../../fleet.yaml" in run("init", cwd=below).out
