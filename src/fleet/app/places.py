@@ -20,7 +20,7 @@ from fleet.evidence.ledger import Ledger
 from fleet.host import files, repository
 from fleet.places import Place, Project, salvage
 from fleet.places.difference import Difference, branch_difference, difference, is_merged, tip_of
-from fleet.places.salvage import Content, Kept
+from fleet.places.salvage import Content, Kept, Saved
 from fleet.supervisor.place import place_of
 
 LONG = 7 * 24 * 3600.0  # seconds after which an attempt ended long ago
@@ -169,8 +169,8 @@ class Removed:
 
 def standing(desk: Desk, cwd: Path) -> list[Standing]:
     """Every place, first those that may go: of merged branches, of attempts that ended long ago, and leftovers."""
-    roots = _roots(desk, cwd)
-    found = [_judged(desk, place, attempt) for place, attempt in _with_attempts(desk, roots)]
+    roots = place_roots(desk, cwd)
+    found = [_judged(desk, place, attempt) for place, attempt in with_attempts(desk, roots)]
     conditions = places.conditions([one.place for one in found])
     whole = [
         replace(one, size=places.size(one.place.path), changed=now.changed, ahead=now.ahead)
@@ -184,7 +184,7 @@ def standing(desk: Desk, cwd: Path) -> list[Standing]:
     return sorted([*whole, *left], key=lambda one: not one.may_go)
 
 
-def _roots(desk: Desk, cwd: Path) -> list[Path]:
+def place_roots(desk: Desk, cwd: Path) -> list[Path]:
     """Where places are: in this home, and where the project one stands in wants them."""
     roots = set((desk.home / places.PLACES).glob("*"))
     project = places.project(cwd)
@@ -194,7 +194,7 @@ def _roots(desk: Desk, cwd: Path) -> list[Path]:
     return sorted(roots)
 
 
-def _with_attempts(desk: Desk, roots: Sequence[Path]) -> Iterator[tuple[Place, Attempt | None]]:
+def with_attempts(desk: Desk, roots: Sequence[Path]) -> Iterator[tuple[Place, Attempt | None]]:
     """Every place, with the last attempt that worked there."""
     by_path = _by_path(desk.ledger.last_of_each())
     for root in roots:
@@ -281,7 +281,11 @@ def _clean(desk: Desk, one: Standing, cap: int | None) -> Removed:
     last = desk.ledger.last_of([one.task]).get(one.task) if one.task else None
     if last is not None and last.verdict is None:  # it began again while somebody thought about it
         raise FleetError(f"{one.task} is being worked on again")
-    name = one.task or one.place.branch or one.place.path.name
-    saved = salvage.save(one.place, name, cap=cap, task=one.task)
-    branch_too = places.remove(one.place, saved)
+    saved, branch_too = remove_place(one.place, one.task, cap)
     return Removed(str(one.place.path), saved.name if saved else None, branch_too)
+
+
+def remove_place(place: Place, task: str, cap: int | None) -> tuple[Saved | None, bool]:
+    """Save a place and remove it; what was saved, and whether its branch, which held nothing, went too."""
+    saved = salvage.save(place, task or place.branch or place.path.name, cap=cap, task=task)
+    return saved, places.remove(place, saved)

@@ -112,6 +112,17 @@ def command_of(method: Method, origin: str, python: str) -> tuple[str, ...]:
     }[method]
 
 
+def removal_command() -> tuple[str, ...]:
+    """What removes the program as it was installed; nothing for a checkout that runs where it stands."""
+    return {
+        Method.UV_TOOL: ("uv", "tool", "uninstall", DISTRIBUTION),
+        Method.UV: ("uv", "pip", "uninstall", "--python", sys.executable, DISTRIBUTION),
+        Method.PIPX: ("pipx", "uninstall", DISTRIBUTION),
+        Method.PIP: (sys.executable, "-m", "pip", "uninstall", DISTRIBUTION),
+        Method.SOURCE: (),
+    }[method_of(look())]
+
+
 def judge_refs(direct: Mapping[str, object], refs: Mapping[str, str], installed: str) -> Found:
     """What a git repository has, from its refs: of a branch its newest commit, else the newest tagged version."""
     vcs = _part(direct, "vcs_info")

@@ -28,6 +28,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "doctor": ("fleet.cli.start", "Check everything, and say how to mend what is wrong."),
         "chaos": ("fleet.cli.chaos", "Drive a supervisor with agents that misbehave, and print a scorecard."),
         "update": ("fleet.cli.update", "Bring the newest version from where this one came from."),
+        "uninstall": ("fleet.cli.uninstall", "End what runs, and remove what fleet made."),
     },
     "Tasks": {
         "add": ("fleet.cli.add", "Put a task in the queue, or a whole plan."),

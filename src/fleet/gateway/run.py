@@ -60,8 +60,8 @@ class Status:
 class Desk:
     """Where the gateway of one project directory keeps its lock, its record and its log."""
 
-    def __init__(self, out: Path) -> None:
-        mark = hashlib.sha256(os.fsencode(out.resolve())).hexdigest()[:12]
+    def __init__(self, out: Path | None, mark: str = "") -> None:
+        mark = mark if out is None else hashlib.sha256(os.fsencode(out.resolve())).hexdigest()[:12]
         self.lock = files.home() / "gateway" / f"{mark}.lock"
         self.record = self.lock.with_suffix(".json")
         self.config = self.lock.with_suffix(".yaml")
@@ -252,7 +252,22 @@ def down(out: Path) -> int | None:
     """Stop the gateway and give the process number it had; None when none ran."""
     if not out.is_dir():
         raise NotFound(f"there is no directory {out}")
-    desk = Desk(out)
+    return _down(Desk(out))
+
+
+def running() -> list[str]:
+    """The marks of all gateways of this home that run, whatever they were started for."""
+    found = (lock.stem for lock in sorted((files.home() / "gateway").glob("*.lock")))
+    return [mark for mark in found if not Desk(None, mark).is_free()]
+
+
+def down_all() -> None:
+    """Stop every gateway of this home."""
+    for mark in running():
+        _down(Desk(None, mark))
+
+
+def _down(desk: Desk) -> int | None:
     record = desk.read()
     if record is None:
         if not desk.is_free():

@@ -28,10 +28,10 @@ class Stuck(FleetError):
 def remove_tree(path: Path) -> None:
     """Remove a directory with everything in it, also what its owner may not write to; links are not followed."""
     try:
-        if path.is_symlink() or path.is_file():
-            path.unlink()
-        elif path.exists():
+        if path.is_dir() and not path.is_symlink():
             _remove_directory(path)
+        else:
+            path.unlink(missing_ok=True)
     except OSError as problem:
         raise Stuck(path, problem) from problem
 
