@@ -9,7 +9,7 @@ import pytest
 
 from fleet.app.kinds import KINDS, check_setup
 from fleet.app.kinds import checks as suggested
-from fleet.app.start import render
+from fleet.app.start import suggested_checks
 from fleet.config.demands import resolve
 from fleet.config.fleet_yaml import InvalidFleet, check, read_demands
 from fleet.core import BadConfig
@@ -169,7 +169,7 @@ def test_an_environment_is_proposed_where_it_tests_the_checkout(
     checks, setup = suggested("python", tmp_path), check_setup("python", tmp_path)
     assert checks == [{"run": run, "needs": needs}]
     assert setup.startswith("python3 -m venv .venv-check") is is_made_first
-    text = render("p", None, None, checks, setup)
+    text = suggested_checks(checks, setup)
     assert (f"\n#   {setup}\n#checks:\n" in text) is is_made_first
 
 

@@ -149,7 +149,7 @@ def _starter(output: Path, force: bool, kind: str | None, old: Legacy | None, mo
     name = (old and old.name) or output.resolve().parent.name
     project = output.absolute().parent
     checks, setup = (kinds.checks(kind, project), kinds.check_setup(kind, project)) if kind else ([], "")
-    suggested = _suggested(checks, setup)
+    suggested = suggested_checks(checks, setup)
     text = render(name, chosen, workspace, suggested) if has_models else render_for_tasks(name, workspace, suggested)
     check(text, output)  # a starter that does not validate is our bug, and must not be written
     own = files.own_dir(output.parent)
@@ -216,7 +216,7 @@ def _name(project: str) -> str:
     return "".join(c if c.isprintable() else "-" for c in project).strip() or "my-project"
 
 
-def _suggested(checks: Sequence[Mapping[str, object]], setup: str) -> str:
+def suggested_checks(checks: Sequence[Mapping[str, object]], setup: str) -> str:
     """Checks as comments: whether a project passes them is not known, and until it does they would refuse all work."""
     if not checks:
         return ""
