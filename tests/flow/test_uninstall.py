@@ -30,7 +30,7 @@ def test_which_branches_go(branch: Branch, everything: bool, goes: bool, why: st
     assert judge_branch(branch, everything=everything) == (goes, why)
 
 
-def listed(found: Record, kind: str) -> dict[str, str]:
+def listed(found: list[Record], kind: str) -> dict[str, str]:
     return {item["name"]: item["why"] for item in found if item["kind"] == kind}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.app.kinds import KINDS, check_setup
 from fleet.app.kinds import checks as suggested
-from fleet.app.start import suggested_checks
+from fleet.app.start import render, suggested_checks
 from fleet.config.demands import resolve
 from fleet.config.fleet_yaml import InvalidFleet, check, read_demands
 from fleet.core import BadConfig
@@ -138,7 +138,7 @@ def test_a_new_fleet_yaml_suggests_checks_that_are_right_once_the_marks_are_take
     (tmp_path / "package.json").write_text('{"scripts": {"test": "jest"}}')
     for kind in KINDS:
         checks = suggested(kind, tmp_path)
-        text = render("p", None, None, checks)
+        text = render("p", None, None, suggested_checks(checks, ""))
         assert read_demands(text, WHERE, "x").checks == (), "nothing is decided by a check that nobody has chosen"
         head, mark, rest = text.rpartition("#checks:")
         taken = head + (mark + rest).replace("\n#", "\n").removeprefix("#")
