@@ -83,6 +83,9 @@ def test_one_command_lands_what_is_proven_and_names_the_rest_and_one_takes_it_ba
     (plan.project / "mine").write_text("mine\n")
     before = plan.git("rev-parse", "main")
 
+    waits = f"proven, not landed: {committed}, {left}, {one}, {two}, {conflicting} (fleet merge --proven)"
+    assert waits in plan.home.ok("tasks", cwd=plan.project).out
+    assert plan.home.shown(left)["landed"] == f"not yet: fleet merge {left}"
     tried = plan.reports("--proven", "--dry-run")
     assert plan.git("rev-parse", "main") == before
     ran = plan.merge("--proven")
@@ -101,6 +104,8 @@ def test_one_command_lands_what_is_proven_and_names_the_rest_and_one_takes_it_ba
     ]
     assert f"Fleet-Attempt: {committed}.1" in plan.git("log", "--format=%b", "--first-parent", "main")
 
+    assert plan.home.shown(left)["landed"].startswith("on main as ")
+    assert f"not landed: {two}, {conflicting} (" in plan.home.ok("tasks", "--all", cwd=plan.project).out
     refused = plan.merge(red)
     assert refused.code == 1
     assert "it was refused" in refused.out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -16,8 +16,6 @@ from fleet.core.task import TASK_ID, Status, Task, is_accepted, is_cancelled
 from fleet.core.text import clean
 from fleet.core.work import Attempt, State, Verdict
 from fleet.evidence.receipt import Receipt, load_receipt
-from fleet.evidence.tree import LANDING
-from fleet.host import repository
 from fleet.landing.choose import Candidate, Standing
 from fleet.landing.record import Landings
 from fleet.places import Project
@@ -108,39 +106,6 @@ def open_results(house: House, project: Project | None) -> list[Candidate]:
         if where is not None and (project is None or where.common == project.common):
             found.append(candidate_of(house, one))
     return found
-
-
-def proven_not_landed(home: Path, tasks: Iterable[Task], lasts: Mapping[str, Attempt]) -> list[str]:
-    """The tasks with a proven result that is not on its branch: by what fleet landed, and by what git has."""
-    landed = Landings(home).landed_attempts()
-    waiting: dict[tuple[str, str], list[Attempt]] = {}
-    for task in tasks:
-        last = lasts.get(task.id)
-        if last is not None and last.id not in landed and _is_proven(task, last):
-            waiting.setdefault((last.repository, last.onto), []).append(last)
-    found = []
-    for (top, onto), attempts in waiting.items():
-        merged = _merged_results(Path(top), onto)
-        found += [one.task for one in attempts if one.id not in merged]
-    return found
-
-
-def _is_proven(task: Task, last: Attempt) -> bool:
-    """Whether a task is done with a change that was verified or accepted, in a place apart from the user's own."""
-    if task.status is not Status.CLOSED or is_cancelled(task) or not last.repository:
-        return False
-    changed = last.left_tree is not None and last.left_tree != last.base_tree
-    return changed and (last.proof is Proof.VERIFIED or is_accepted(task))
-
-
-def _merged_results(top: Path, onto: str) -> set[str]:
-    """The attempts whose results are on a branch by whatever way: somebody may have merged them by hand."""
-    project = places.project(top)
-    branch = onto or (repository.branch_of(project.common) if project else "")
-    if project is None or not branch:
-        return set()
-    asked = ("for-each-ref", "--format=%(refname)", f"--merged=refs/heads/{branch}", LANDING)
-    return {name.removeprefix(LANDING) for name in repository.ask(project.common, *asked).out.decode().split()}
 
 
 def named_attempts(house: House, cwd: Path, names: Sequence[str], batch: str | None) -> list[Attempt]:

@@ -14,6 +14,7 @@ from fleet.core.work import Attempt, Verdict
 from fleet.host import locks
 from fleet.supervisor.choice import LOCK
 
+PROVEN = (ShownState.VERIFIED, ShownState.ACCEPTED)
 MAX_DONE = 10  # rows of what is done, where nobody asked for all
 
 
@@ -26,6 +27,7 @@ class Overview:
     since: float | None  # None: no supervisor has run yet
     supervised: bool
     hidden: int = 0  # tasks that are done, and not among the rows
+    proven: tuple[str, ...] = ()  # tasks of that time whose work is verified, or accepted by a person
 
 
 def overview(
@@ -52,6 +54,7 @@ def overview(
         moment,
         locks.held(desk.home / LOCK),
         len(ended) - len(done_rows),
+        tuple(task for task, shown in zip(ended, done, strict=True) if shown in PROVEN),
     )
 
 
@@ -63,7 +66,8 @@ def overview_of_all(desk: Desk, limit: int | None = None) -> Overview:
     costs = [row.cost for row in listed if row.cost is not None]
     unknown = sum(row.cost_unknown for row in listed)
     sums = replace(sums, cost=round(sum(costs), 9) if costs else None, unknown=unknown)
-    return Overview(tuple(in_order(listed)), sums, 0.0, locks.held(desk.home / LOCK))
+    proven = tuple(row.id for row in listed if row.shown in PROVEN)
+    return Overview(tuple(in_order(listed)), sums, 0.0, locks.held(desk.home / LOCK), proven=proven)
 
 
 def in_order(found: Sequence[Row]) -> list[Row]:

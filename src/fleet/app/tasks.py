@@ -125,6 +125,7 @@ class Shown:
     stands_on: str = ""  # in words: what its last attempt begins from, or what it would begin from now
     outdated: tuple[str, ...] = ()  # what of that is not its task's result any more
     only_after: Mapping[str, str] = field(default_factory=dict)  # tasks that it waits for and has nothing of, and why
+    landed: str = ""  # where its result is, or the command that lands it
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +229,7 @@ def show(desk: Desk, name: str) -> Shown:
     from fleet.app.demands import asked
     from fleet.app.limits import allowed
     from fleet.app.moved import told
+    from fleet.app.not_landed import where_landed
     from fleet.evidence.receipt import load_receipt
 
     task = desk.tracker.get(task_id(name))
@@ -246,6 +248,7 @@ def show(desk: Desk, name: str) -> Shown:
     return Shown(
         row, task.description, task.notes, spec, problem, limits, history, comments, demands, checks,
         standing.stands_on, standing.outdated, standing.only_after,
+        where_landed(desk, task, history[-1] if history else None),
     )  # fmt: skip
 
 

@@ -48,6 +48,7 @@ def _print(shown: Shown) -> None:
         ("account", (shown.spec.account if shown.spec else None) or ""),
         ("priority", str(row.priority)), ("place", _place(shown)), ("branch", row.branch or ""),
         ("waits for", ", ".join(row.waits_for)), ("onto", _onto(shown)), ("stands on", shown.stands_on),
+        ("landed", shown.landed),
         *(("but", f"{one}: fleet retry {row.id}") for one in shown.outdated),
         *(("after", f"{task}, which only orders: {why}") for task, why in shown.only_after.items()),
         *_demands(shown), ("was red", shown.history[-1].red_before if shown.history else ""), *_limits(shown),

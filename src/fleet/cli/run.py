@@ -145,11 +145,14 @@ def _say_why(failed: Sequence[str]) -> None:
 
 def _part() -> None:
     """What a person should know at the end: what came of the tasks, who lives on, and what is theirs to do."""
+    from fleet.app.not_landed import not_landed
     from fleet.app.overview import ids_of, overview
     from fleet.app.tasks import Desk
+    from fleet.cli.table import not_landed_line
     from fleet.core.states import Group, sums_line
 
-    found = overview(Desk.open())
+    desk = Desk.open()
+    found = overview(desk)
     yours = ids_of(found, Group.NEEDS_YOU)
     talk(f"stopped. {clean(sums_line(found.sums, _short(yours)), 1000)}")
     alive = [row.id for row in found.rows if row.state.value in ("starting", "working")]
@@ -159,6 +162,8 @@ def _part() -> None:
         talk("  next: `fleet run` goes on with them; `fleet abort ID` ends one")
     for row in [row for row in found.rows if row.group is Group.NEEDS_YOU][:MAX_YOURS]:
         talk(f"  yours: {row.id}: {row.next}" if row.next else f"  yours: fleet show {row.id}")
+    if line := not_landed_line(not_landed(desk, found.proven)):
+        talk(line)
 
 
 def _short(yours: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from fleet.core.text import clean
 if TYPE_CHECKING:
     from fleet.app.overview import Overview
 
+MAX_NAMED_TASKS = 8
 HEADER_LINES = 4  # of a screen: the time, the sums, the heads, and the one the cursor stands on
 ALL = "fleet tasks --all"
 NO_SUPERVISOR = "no supervisor runs: fleet run"
@@ -126,6 +127,14 @@ def print_overview(found: Overview, width: int | None, height: int | None = None
         click.echo(click.style(f"… and {hidden} more that {'is' if hidden == 1 else 'are'} done: {ALL}", dim=True))
     if fitting < unfinished:
         click.echo(sums)
+
+
+def not_landed_line(tasks: Sequence[str]) -> str:
+    """What is proven and not on its branch yet, with the command that brings it there; empty when there is nothing."""
+    if not tasks:
+        return ""
+    more = " …" if len(tasks) > MAX_NAMED_TASKS else ""
+    return f"proven, not landed: {', '.join(tasks[:MAX_NAMED_TASKS])}{more} (fleet merge --proven)"
 
 
 def print_live(found: Overview, width: int | None, height: int) -> None:

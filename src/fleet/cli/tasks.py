@@ -54,9 +54,10 @@ def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> No
 
 
 def _show_tasks(desk: Desk, *, watch: bool, everything: bool, limit: int | None) -> None:
+    from fleet.app.not_landed import not_landed
     from fleet.app.overview import overview, overview_of_all
-    from fleet.cli.grid import terminal_height, terminal_width
-    from fleet.cli.table import print_live, print_overview
+    from fleet.cli.grid import folded, terminal_height, terminal_width
+    from fleet.cli.table import not_landed_line, print_live, print_overview
 
     known: dict[str, Task] = {}
 
@@ -72,6 +73,8 @@ def _show_tasks(desk: Desk, *, watch: bool, everything: bool, limit: int | None)
         else:
             width = terminal_width()
             print_overview(found, width, None if width is None or everything else terminal_height())
+            if line := not_landed_line(not_landed(desk, found.proven)):
+                click.echo(folded(line, width))
 
     watched(look, show, watch=watch, as_json=False)
 

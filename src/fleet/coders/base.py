@@ -34,8 +34,8 @@ class Job:
     ask: tuple[str, ...] = ()  # the MCP server, on stdin and stdout, whose tool asks a person; for those who `can.ask`
     ask_wait: float = 900.0  # seconds; that server answers within them
     budget: float | None = None  # US dollars it may spend; for those who can be told
-    key_from: str = ""  # the variable that holds its API key, of one that would ask a person about the usual one
     nonce: str = ""  # a UUID: the name of the session that it begins, for those who can be told
+    key_from: str = ""  # the variable that holds its API key, of one that would ask a person about the usual one
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,9 @@ def start(
     limits = attempt.limits or house.runtime.limits
     budget = lesser(left(limits, spent(earlier)), day_left(house, attempt)) if coder.can.budget else None
     job = Job(
-        prompt, Path(attempt.cwd), attempt.model, session, args, ask, house.runtime.ask_wait, budget, attempt.nonce
-    )
+        prompt, Path(attempt.cwd), attempt.model, session, args, ask, house.runtime.ask_wait,
+        budget=budget, nonce=attempt.nonce,
+    )  # fmt: skip
     command = coder.command(job)
     chosen = (dict(declared.env) if declared else {}) | attempt.variables | _chosen(account)
     passed = _passed_on(house, attempt, chosen, account)
