@@ -107,7 +107,7 @@ def test_what_is_not_right_is_refused_in_one_sentence(yard: Yard) -> None:
         assert bool(found["checks"]) is (branch == "bad")
     said = yard.fleet("verify", "far")
     assert "refused, as it stands now: secret" in said.out
-    assert "no receipt" in said.err
+    assert "checked now; its agent still runs. End it: fleet kill far" in said.err
 
     ended = {one["branch"]: one for one in yard.kill("*")}
     assert {name: one["proof"] for name, one in ended.items()} == {

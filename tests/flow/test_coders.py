@@ -217,7 +217,7 @@ def test_a_check_says_what_is_wrong(worked: Worked) -> None:
 def test_agy_works_as_its_documentation_says(worked: Worked) -> None:
     row = worked.row("agy")
     assert (row["state"], row["attempts"], row["session"]) == ("done", 2, "235ab503-43b5-4e17-8bde-52f903ccd7a7")
-    assert (row["tokens"], row["peak_context_pct"], row["cost"]) == (13114, 10, None)
+    assert (row["tokens"], row["peak_context_pct"], row["cost"]) == (2 * 13114, 10, None)
     assert [event["tool"] for event in worked.events("agy", "tool_called")] == ["write_to_file"] * 2
     assert [event["text"] for event in worked.events("agy", "said")] == ["I did it."] * 2
 

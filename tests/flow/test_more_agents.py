@@ -87,7 +87,8 @@ def git(place: Path, *args: str) -> str:
 def test_an_agent_finishes_its_task_and_its_events_are_kept(worked: Worked, coder: str) -> None:
     row = worked.at.task(worked.ids[coder])
     assert (row["state"], row["cause"], row["attempts"]) == ("done", "1 commit, 2 files changed", 2)
-    assert (row["coder"], row["model"], row["cost"]) == (coder, MORE_MODELS[coder], None)
+    assert (row["coder"], row["model"]) == (coder, MORE_MODELS[coder])
+    assert row["cost"] is None or row["cost"] > 0, "what no agent tells is unknown, or estimated, and never nothing"
     for number, attempt in enumerate(worked.attempts(coder), 1):
         events = worked.events(coder, number)
         assert [event["session"] for event in of(events, "session_started")] == [attempt["session"]]

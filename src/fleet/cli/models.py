@@ -198,8 +198,8 @@ def status(
     from fleet.app.status import ADD, work_status
     from fleet.cli.status import show_next, show_work
 
+    models = _models_asked(config, out, timeout) if since is None else None  # an invalid file is said before all else
     if watch or as_json:
-        models = _models_asked(config, out, timeout) if since is None else None
         both = partial(_look_at_both, since, models)
         if as_json:
             watched(lambda: _plain_status(*both()), data, watch=watch, as_json=True, every=interval)
@@ -209,7 +209,6 @@ def status(
     work = work_status(since)
     show_work(work, listed=since is not None)
     if since is None:
-        models = _models_asked(config, out, timeout)
         click.echo("")
         show_status(models()) if models is not None else click.echo(f"models: {NO_MODELS}")
     show_next(ADD if work is None else work.next)

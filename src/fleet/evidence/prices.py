@@ -6,6 +6,7 @@ asks for beyond it (long prompts, fast answers), or leaves off it (batches, cont
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -58,6 +59,9 @@ def rates(model: str, day: int) -> Rates | None:
 
 
 def _look_up(model: str, provider: str | None, when: datetime) -> Rates | None:
+    os.environ.setdefault(
+        "PYDANTIC_DISABLE_PLUGINS", "1"
+    )  # else a broken package beside us keeps the list from loading
     from genai_prices import Usage as Listed  # a third of a second
     from genai_prices import calc_price
 
