@@ -77,13 +77,13 @@ def test_twenty_tasks_go_on_when_windows_run_dry_each_in_its_own_session(home: S
 
 
 def test_a_storm_pauses_the_coder_and_burns_no_retries(home: Scratch) -> None:
-    provider(home, refuses=401)
+    provider(home, refuses=503)
     home.settle("coder=metered", "max_concurrent=3", "limits.attempts=1", coders={"metered": METERED, "ok": {}})
     place = home.place("work")
     ids = home.add_all({f"task {n}": ("--cwd", place) for n in range(9)})
     supervisor = home.run()
     closed = supervisor.hear("account closed")
-    assert "401" in closed["cause"]
+    assert "503" in closed["cause"]
     other = home.add("another", "--cwd", place, "--coder", "ok")
     supervisor.hear("settled", task=other, verdict="accepted")
     rows = home.tasks()
@@ -209,3 +209,54 @@ def test_a_task_that_waits_long_comes_before_a_younger_one_that_is_a_little_more
     assert [row["id"] for row in order] == [old, young]
     home.settle("ageing=1h")
     assert [row["id"] for row in home.ok("ready", "--json").json()] == [young, old]
+
+
+def test_an_account_that_is_not_logged_in_costs_no_attempt_and_the_next_one_is_used(home: Scratch) -> None:
+    provider(home, logged_out=["one"])
+    home.settle(
+        "coder=metered", "max_concurrent=1", "limits.attempts=1", *accounts(home, "one", "two"),
+        coders={"metered": METERED},
+    )  # fmt: skip
+    place = home.place("work")
+    ids = home.add_all({f"task {n}": ("--cwd", place) for n in range(2)})
+    home.drain()
+    found = [attempt for task in ids.values() for attempt in home.shown(task)["history"]]
+    history = sorted(found, key=lambda one: float(one["started"]))
+    assert [(one["account"], one["ending"]) for one in history] == [
+        ("one", "not logged in"), ("two", "finished"), ("two", "finished")
+    ]  # fmt: skip
+    assert history[0]["cause"].startswith("metered (one) is not logged in: the provider answered 401")
+    assert "metered (one) is tried again: one task goes first." in home.ok("resume").out
+
+
+@pytest.mark.parametrize(
+    ("script", "cause"),
+    [
+        ("exit 3", "mine ends in seconds, without a word"),
+        ("echo 'it cannot be used with root/sudo privileges' >&2; exit 1", "mine refuses to run as root"),
+        ("echo 'Please log in' >&2; exit 1", "mine is not logged in"),
+    ],
+)
+def test_a_coder_that_cannot_work_holds_its_queue_until_it_is_mended(home: Scratch, script: str, cause: str) -> None:
+    home.settle(
+        "coder=mine", "max_concurrent=1", "limits.attempts=5", "backoff=1s",
+        coders={"mine": {"argv": ["sh", "-c", script]}, "ok": {}},
+    )  # fmt: skip
+    ids = home.add_all({f"task {n}": ("--cwd", home.place(f"w{n}")) for n in range(4)})
+    other = home.add("another", "--cwd", home.place("other"), "--coder", "ok")
+    ran = home.fleet("run", "--drain", "--json")
+    assert ran.code == 1, ran.out
+    (held,) = [one for one in map(json.loads, ran.out.splitlines()) if one["event"] == "tasks left held"]
+    assert held["text"].startswith(f"{cause}: 4 tasks are held. ")
+    assert held["text"].endswith("then fleet resume --account mine")
+    assert sorted(held["tasks"].split()) == sorted(ids.values())
+    rows = home.tasks()
+    assert {rows[task]["state"] for task in ids.values()} == {"open"}
+    assert all(rows[task]["cause"].endswith("then fleet resume --account mine") for task in ids.values())
+    assert rows[other]["state"] == "done"
+
+    home.settle(coders={"mine": {"argv": ["sh", "-c", "echo done > done.txt; echo done"]}})
+    assert "mine is tried again: one task goes first." in home.ok("resume", "--account", "mine").out
+    home.drain()
+    rows = home.tasks()
+    assert {rows[task]["state"] for task in ids.values()} == {"done"}

@@ -127,3 +127,31 @@ def test_who_is_logged_in_is_not_moved_to_an_exported_key(user: User) -> None:
     made = user.fleet("create", "fix-auth")
     assert f"claude uses its own login ({credentials}) and is not given ANTHROPIC_API_KEY" in made.err
     user.fleet("kill", "fix-auth", "--force")
+
+
+def test_an_agent_in_a_terminal_that_is_not_logged_in_is_said_to_be_so(user: User) -> None:
+    made = user.fleet("create", "fix-auth", "--prompt", "Write it", code=1)
+    assert "claude is not logged in (Not logged in · Please run /login). Log in: claude /login" in made.err
+    (row,) = user.json("list")
+    assert (row["state"], row["cause"]) == ("not logged in", "Not logged in · Please run /login")
+    user.fleet("kill", "fix-auth", "--force")
+
+
+def test_a_login_that_is_missing_holds_five_tasks_and_then_five_are_done(user: User) -> None:
+    user.fleet("config", "set", "max_concurrent=2", "limits.attempts=1", "backoff=0s")
+    names = [user.json("add", f"task {n}", "--check", "test -f made.txt")["id"] for n in range(5)]
+    said = user.fleet("run", "--drain", code=1)
+    cure = "claude is not logged in: 5 tasks are held. Log in: claude /login; then fleet resume --account claude"
+    assert f"tasks left held (tasks t1 t2 t3 t4 t5): {cure}" in said.out
+    rows = user.json("tasks")
+    assert {row["state"] for row in rows} == {"open"}
+    shown = user.fleet("show", "t1").out
+    assert "claude is not logged in" in shown
+    assert '"input_tokens"' not in shown, "no piece of JSON is a cause"
+    assert user.desk.model.asked == []
+
+    user.log_in()
+    assert "claude is tried again: one task goes first." in user.fleet("resume").out
+    user.fleet("run", "--drain")
+    rows = user.json("tasks", "--all")
+    assert [row["state"] for row in rows] == ["done"] * len(names), rows

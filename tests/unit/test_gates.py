@@ -140,6 +140,31 @@ def test_three_refusals_in_a_minute_are_a_storm_and_one_goes_first_after_it() ->
     assert (over.probing, over.pauses, over.refusals) == (False, 0, ())
 
 
+def test_a_coder_that_cannot_work_is_closed_at_once_and_tried_again_by_one_after_a_pause_that_grows() -> None:
+    def barred(known: Standing, attempt: str, now: float) -> Standing:
+        return accounts.bar(known, attempt, "is not logged in", "Log in: claude /login", now)
+
+    first = barred(MINE, "a", NOW)
+    assert first.closed(NOW) == Closed("claude (mine) is not logged in", NOW + 60, "Log in: claude /login")
+    assert barred(first, "b", NOW + 1) == first, "those that were on their way"
+    assert barred(first, "a", NOW + 90) == first, "told twice, and late"
+    assert first.probing
+    again = barred(first, "c", NOW + 90)
+    assert again.closed_until == NOW + 90 + 120
+    for over in (accounts.reopen(again, NOW + 95), accounts.work(again)):
+        assert (over.closed(NOW + 95), over.cure, over.pauses) == (None, "", 0)
+    assert accounts.reopen(again, NOW + 95).probing, "one goes first"
+
+
+def test_only_different_tasks_in_a_row_show_that_it_is_the_coder() -> None:
+    known = MINE
+    for task in ("a", "b", "a", "c"):
+        known = accounts.note_end(known, task, early=True)
+    assert set(known.early) == {"a", "b", "c"}
+    assert accounts.note_end(known, "d", early=False).early == ()
+    assert accounts.work(known).early == ()
+
+
 def test_refusals_that_are_settled_out_of_order_are_a_storm_all_the_same() -> None:
     known = accounts.refuse(accounts.refuse(MINE, Refusal("b", NOW + 2, 401)), Refusal("a", NOW, 401))
     assert accounts.refuse(known, Refusal("c", NOW + 1, 401)).closed(NOW + 2) is not None

@@ -19,7 +19,7 @@ from fleet.core.errors import BadConfig
 from fleet.core.talk import Mood, Signal, SignalKind, feel, took
 from fleet.core.work import Event, EventKind, Usage
 
-READY, TAKEN, ACTED, ASKS, RESTED, LEFT = SignalKind
+READY, TAKEN, ACTED, ASKS, RESTED, LEFT, LOGGED_OUT = SignalKind
 TRANSCRIPTS = Path(__file__).parents[1] / "transcripts"
 CWD = Path("/home/nobody/project")
 TELL = ("/usr/bin/python3", "/opt/with space/tell.py", "/home/nobody/it's.jsonl")

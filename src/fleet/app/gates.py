@@ -40,14 +40,26 @@ def pause(coder: str | None, project: Path | None, reason: str) -> Pause:
     return made
 
 
-def resume(coder: str | None, project: Path | None) -> tuple[str, int]:
-    """Let what is named go on, or everything; its name, and how many pauses were ended."""
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What goes on: its name, empty for everything; how many pauses were ended; which logins are tried again."""
+
+    name: str
+    pauses: int
+    logins: tuple[str, ...] = ()
+
+
+def resume(coder: str | None, project: Path | None) -> Resumed:
+    """Let what is named go on, or everything; and then those, too, whose login or set-up kept them from working."""
     home = ensure_home()
     scope = _scope(coder, project)
     name = coder or (str(project.resolve()) if project else "")
     ended = Pauses(home).resume(scope, name)
+    barred = [one for one in Book(home).all() if one.cure and scope is Scope.ALL]
+    for one in barred:
+        Book(home).change(one.coder, one.account, partial(accounts.reopen, now=time.time()))
     wake(home)
-    return name, ended
+    return Resumed(name, ended, tuple(one.who for one in barred))
 
 
 def reopen(name: str) -> str:

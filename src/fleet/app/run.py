@@ -31,7 +31,7 @@ from fleet.supervisor.house import House
 from fleet.supervisor.log import Log
 from fleet.supervisor.overheard import Handler
 from fleet.supervisor.rules import rules
-from fleet.supervisor.supervisor import Launch, Mode, Supervisor
+from fleet.supervisor.supervisor import Launch, Mode, Supervisor, sums_of_held
 
 LAUNCHED = "launched"  # in the record, once the engine is there
 STARTS_WITHIN = 30.0
@@ -123,8 +123,11 @@ async def _run(house: House, mode: Mode, file: Path, leave: Callable[[int], None
         from fleet.app.dependencies import explain_failure  # wanted only now
 
         cannot_go_on(explain_failure(problem))
+    if supervisor.left_held:
+        said, names = sums_of_held(supervisor.left_held), " ".join(supervisor.left_held)
+        house.log.say("tasks left held", level="warning", text=said, tasks=names)
     house.log.say("supervisor ended")
-    leave(0)
+    leave(1 if supervisor.left_held else 0)
 
 
 def _asked_to_stop(supervisor: Supervisor, log: Log, leave: Callable[[int], None]) -> None:

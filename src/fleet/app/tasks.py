@@ -24,7 +24,7 @@ from fleet.core.proof import Demands, Proof
 from fleet.core.state import DerivedState, derive_state, hindered, stuck_state
 from fleet.core.states import LOOKS, Group, ShownState, of_life, waits_word
 from fleet.core.task import ACCEPTED_BY_PERSON, CANCELLED, Comment, Spec, Status, Task, task_id
-from fleet.core.work import Attempt, Hindrance, State, Verdict
+from fleet.core.work import OF_EVERY_TASK, Attempt, Hindrance, State, Verdict
 from fleet.evidence.ledger import Ledger
 from fleet.host import files, locks
 from fleet.supervisor.choice import LOCK, attempt_directory, choose, where
@@ -170,7 +170,9 @@ def rows_of(
         spent = spent_by_task(desk.home, tried)
     lasts = {attempt.task: attempt for attempt in tried}
     supervised, now = locks.held(desk.home / LOCK), time.time()
-    waiting = _waiting(desk, tasks, lasts, now) if supervised and to_wait else {}
+    is_barred = any(last.ending in OF_EVERY_TASK for last in lasts.values())
+    is_asked = to_wait and (supervised or is_barred)
+    waiting = _waiting(desk, tasks, lasts, now, supervised=supervised) if is_asked else {}
     return [
         _row(desk, task, lasts.get(task.id), supervised, now, waiting.get(task.id, ""), stuck or {}, spent.get(task.id))
         for task in tasks
@@ -187,8 +189,12 @@ def _stuck(tasks: Sequence[Task], lasts: Mapping[str, Attempt]) -> dict[str, Sta
     return {needs: state for needs, state in found.items() if state is not None}
 
 
-def _waiting(desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], now: float) -> dict[str, str]:
-    """Why each task that could start has not: by the rules that the supervisor applies, found out anew."""
+def _waiting(
+    desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], now: float, *, supervised: bool
+) -> dict[str, str]:
+    """Why each task that could start has not: by the rules that the supervisor applies, found out anew. Where none
+    runs, only what a person must mend first.
+    """
     ready = [task for task in tasks if task.status is Status.OPEN and not task.waits_for]
     if not ready:
         return {}
@@ -205,6 +211,8 @@ def _waiting(desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], no
 
     running = [attempt for attempt in lasts.values() if attempt.verdict is None and not attempt.interactive]
     found = admit(candidates(), running, rules(desk.home, desk.runtime, now), now)
+    if not supervised:
+        return {name: with_until(closed) for name, closed in found.waiting.items() if closed.cure}
     most = desk.runtime.max_concurrent
     full = f"waits for a slot: {len(running)} of {most} run" if len(running) >= most else ""
     chosen = {candidate.task.id for candidate in found.chosen}
@@ -214,6 +222,8 @@ def _waiting(desk: Desk, tasks: Sequence[Task], lasts: Mapping[str, Attempt], no
 
 def with_until(closed: Closed) -> str:
     """Why a task waits, and until when if that is known and not said."""
+    if closed.cure:
+        return f"{closed.cause}. {closed.cure}"
     if closed.until is None or any(word in closed.cause for word in ("until", "not before")):
         return closed.cause
     return f"{closed.cause}, until {datetime.fromtimestamp(closed.until):%Y-%m-%d %H:%M}"
@@ -267,7 +277,7 @@ def _row(
         life = running.life if supervised else None
         derived = _with_life(derived, running, life, summary(flagged(attempt_directory(desk.home, running))), now)
     elif waiting:
-        derived = _held(derived, waiting)
+        derived = _held(derived, last, waiting)
     runs = _runs_with(desk, task, last, derived.state)
     seen = last or NEVER
     if derived.state is State.CANCELLED and not alive and seen.ended is None:
@@ -330,9 +340,12 @@ def _with_life(derived: DerivedState, attempt: Attempt, life: Life | None, flag:
     return replace(derived, cause=cause, note=note, shown=shown)
 
 
-def _held(derived: DerivedState, waiting: str) -> DerivedState:
-    """The state of a task that could start and does not: it waits for its turn, or something holds it."""
-    cause = "; ".join(part for part in (derived.cause, waiting) if part)
+def _held(derived: DerivedState, last: Attempt | None, waiting: str) -> DerivedState:
+    """The state of a task that could start and does not: it waits for its turn, or something holds it. What keeps its
+    whole coder from working is said once.
+    """
+    is_said = last is not None and last.ending in OF_EVERY_TASK
+    cause = "; ".join(part for part in ("" if is_said else derived.cause, waiting) if part)
     if waiting.startswith(TURNS):
         note = derived.note and "; ".join((derived.note, waiting))
         return replace(derived, cause=cause, note=note)

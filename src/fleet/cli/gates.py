@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fleet.cli.show import data, json_option, table, talk
 from fleet.core.text import clean
+
+if TYPE_CHECKING:
+    from fleet.app.gates import Resumed
 
 coder_option = click.option("--coder", help="Only tasks for this agent CLI.")
 project_option = click.option(
@@ -40,22 +44,30 @@ def pause(coder: str | None, project: Path | None, reason: str, as_json: bool) -
 @click.option("--account", help="Try an account again that its provider closed; a coder's name is its own login.")
 @json_option
 def resume(coder: str | None, project: Path | None, account: str | None, as_json: bool) -> None:
-    """Let tasks start again. Without an option, whatever was paused."""
+    """Let tasks start again. Without an option, whatever was paused, and coders that were not logged in."""
     from fleet.app.gates import paused, reopen
     from fleet.app.gates import resume as go_on
 
     if account is not None:
         said = f"{clean(reopen(account))} is tried again: one task goes first."
     else:
-        name, ended = go_on(coder, project)
-        what = clean(name, 500) or "Everything"
-        said = f"{what} goes on." if ended else f"Nothing was paused{f' for {what}' if name else ''}."
+        said = _resumed(go_on(coder, project))
     if as_json:
         data(paused())
         return
     click.echo(said)
     for left in paused():
         talk(f"  still paused: {clean(left.name, 500) or 'everything'}")
+
+
+def _resumed(done: Resumed) -> str:
+    what = clean(done.name, 500) or "Everything"
+    said = [f"{clean(who)} is tried again: one task goes first." for who in done.logins]
+    if done.pauses or not said:
+        said.insert(
+            0, f"{what} goes on." if done.pauses else f"Nothing was paused{f' for {what}' if done.name else ''}."
+        )
+    return "\n".join(said)
 
 
 @click.command()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
 
 QUIET = {"engine said"}
-FAILED = "supervisor failed"
+FAILED, LEFT_HELD = "supervisor failed", "tasks left held"
 MOST_UNSAID = 10_000
 LAST_WORDS = 1.0
 MAX_IDS, MAX_YOURS = 10, 5  # tasks that are named at the end
@@ -90,9 +90,11 @@ def _supervise(coder: str | None, once: bool, drain: bool, telling: _Telling) ->
     mode = Mode.ONCE if once else Mode.DRAIN if drain else Mode.FOREVER
     live = telling is _Telling.TABLE
     say = SAY.get(telling, _ignore)
-    failed: list[str] = []
+    failed, held = list[str](), list[str]()
     with ExitStack() as terminal:
         terminal.callback(_say_why, failed)
+        if live:
+            terminal.callback(_say_held, held)
         screen = terminal.enter_context(Screen(live, "Ctrl-C leaves; the agents go on", BACKGROUND_NOTE))
         if live:
             terminal.enter_context(_drawing(screen))
@@ -101,6 +103,8 @@ def _supervise(coder: str | None, once: bool, drain: bool, telling: _Telling) ->
         def hear(record: Mapping[str, object]) -> None:
             if record["event"] == FAILED:
                 failed.append(str(record["text"]))
+            if record["event"] == LEFT_HELD:
+                held.append(f"{record['text']}\n  held: {record['tasks']}")
             voice(record)
 
         def leave() -> None:
@@ -141,6 +145,12 @@ def _say_why(failed: Sequence[str]) -> None:
     """Why the supervisor could not go on, as every command says why it failed."""
     for text in failed:
         talk(f"fleet: {clean(text, 2000)}\n  next: fleet doctor")
+
+
+def _say_held(held: Sequence[str]) -> None:
+    """What waits for a person when nothing else is left to do."""
+    for text in held:
+        talk(text)
 
 
 def _part() -> None:

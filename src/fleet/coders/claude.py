@@ -112,6 +112,8 @@ def _signals(one: Told) -> list[Signal]:
     match one.what:
         case {"hook_event_name": "SessionStart", "source": "compact"}:
             return [one.signal(SignalKind.ACTED)]
+        case {"hook_event_name": "StopFailure", "error": "authentication_failed"}:
+            return [one.signal(SignalKind.LOGGED_OUT)]
         case {"hook_event_name": "SessionEnd", "reason": "clear" | "resume"}:  # another session begins at once
             return []
         case {"hook_event_name": "PreToolUse", "tool_name": "AskUserQuestion" | "ExitPlanMode"}:

@@ -65,7 +65,7 @@ LOGINS: Mapping[str, Login] = {
             Store(".claude/settings.json", ("apiKeyHelper",)),
             Store(".claude.json", ("oauthAccount", "primaryApiKey")),
         ),
-        (CLAUDE,), "CLAUDE_CONFIG_DIR", "ANTHROPIC_API_KEY", "Not logged in",
+        (CLAUDE,), "CLAUDE_CONFIG_DIR", "ANTHROPIC_API_KEY", "Select login method",
     ),
     "codex": Login(
         "codex login", (Store(".codex/auth.json"),),

@@ -48,6 +48,8 @@ class Told:
                 return whole(self.what.get("prompt"))
             case SignalKind.ACTED | SignalKind.ASKS if "tool_name" in self.what:
                 return act(self.what.get("tool_name"), self.what.get("tool_input"))
+            case SignalKind.LOGGED_OUT:
+                return word(self.what.get("last_assistant_message"))
             case _:
                 return word(self.what.get("reason")) or word(self.what.get("message"))
 

@@ -64,16 +64,24 @@ WORDS: tuple[tuple[Hindrance, re.Pattern[str]], ...] = tuple(
             r"(?:tty|terminal)|/dev/tty|must be run in a terminal|no (?:controlling )?t(?:ty|erminal)",
         ),
         (
+            Hindrance.ROOT,
+            r"cannot be used with root",
+        ),
+        (
+            Hindrance.LOGIN,
+            r"not logged in|please (?:run /)?log ?in|invalid (?:api|x-api)[ -]key|\blogin required|no auth type"
+            r"|set an auth method|oauth token has (?:expired|been revoked)|must (?:specify|set) the \S+_API_KEY"
+            r"|api[ _-]key (?:not found|is missing|not valid)|401 unauthori[sz]ed",
+        ),
+        (
             Hindrance.LEAVE,
             r"requested permissions? to|permission to use .* (?:has been )?denied|haven't granted it|approval (?:is )?"
             r"(?:required|policy)|do you trust|trusted (?:directory|folder)|not inside a trusted|untrusted"
-            r"|permission not given|cannot be used with root",
+            r"|permission not given",
         ),
         (
             Hindrance.AUTH,
-            r"invalid (?:api|x-api)[ -]key|api[ _-]key (?:not found|is missing|not valid)|not logged in"
-            r"|please (?:run /)?log ?in|unauthori[sz]ed|authenticat|credential|\blogin required"
-            r"|\b401\b|\b403\b|forbidden|oauth|must (?:specify|set) the \S+_API_KEY|set an auth method|no auth type",
+            r"unauthori[sz]ed|authenticat|credential|\b401\b|\b403\b|forbidden|oauth",
         ),
         (
             Hindrance.MODEL,
@@ -88,7 +96,7 @@ WORDS: tuple[tuple[Hindrance, re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-STATUS = {401: Hindrance.AUTH, 403: Hindrance.AUTH, 404: Hindrance.MODEL}
+STATUS = {401: Hindrance.LOGIN, 403: Hindrance.AUTH, 404: Hindrance.MODEL}
 CODES = {126: Hindrance.PROGRAM, 127: Hindrance.PROGRAM}
 
 

@@ -9,7 +9,7 @@ from fleet.core.life import Life, LifeState
 from fleet.core.states import ShownState, of_cancelled, of_proof
 from fleet.core.talk import Felt, Mood
 from fleet.core.task import ACCEPTED_BY_PERSON, Status, Task, is_cancelled
-from fleet.core.work import Attempt, Ending, Hindrance, State, Verdict
+from fleet.core.work import OF_EVERY_TASK, Attempt, Ending, Hindrance, State, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ MOODS = {
     Mood.WORKING: State.WORKING,
     Mood.WAITING: State.WAITING,
     Mood.ASKING: State.ASKS,
+    Mood.LOGGED_OUT: State.LOGGED_OUT,
     Mood.UNKNOWN: State.ALIVE,
 }
 IN_TERMINAL = {
@@ -58,6 +59,7 @@ IN_TERMINAL = {
     State.WORKING: ShownState.WORKING,
     State.WAITING: ShownState.TURN_OVER,
     State.ASKS: ShownState.LEAVE,
+    State.LOGGED_OUT: ShownState.LOGGED_OUT,
     State.ALIVE: ShownState.ALIVE,
     State.ENDED: ShownState.LEFT,
     State.DEAD: ShownState.DEAD,
@@ -65,6 +67,7 @@ IN_TERMINAL = {
 NEXT_IN_TERMINAL = {
     State.WAITING: "fleet attach {branch}",
     State.ASKS: "fleet attach {branch}",
+    State.LOGGED_OUT: "fleet attach {branch}",
     State.ENDED: "fleet verify {branch} · kill",
     State.DEAD: "fleet list --repair",
 }
@@ -76,7 +79,9 @@ def derive_terminal_state(
 ) -> DerivedState:
     """The state of an attempt in a terminal: from its keeper, from how that says it ended, and from its own signals."""
     state, cause = _in_terminal(attempt, felt, alive, being_made, ended)
-    note = cause if state in (State.DEAD, State.ASKS, State.WAITING) and cause not in OWN_WORDS else ""
+    note = (
+        cause if state in (State.DEAD, State.ASKS, State.WAITING, State.LOGGED_OUT) and cause not in OWN_WORDS else ""
+    )
     following = NEXT_IN_TERMINAL.get(state, "").format(branch=attempt.branch or attempt.task)
     return DerivedState(state, cause, IN_TERMINAL[state], note, following)
 
@@ -86,6 +91,8 @@ def _in_terminal(attempt: Attempt, felt: Felt, alive: bool, being_made: bool, en
         return State.ENDED, "its place is being saved and removed"
     if being_made:
         return State.STARTING, "its place is being made" if attempt.started is None else felt.why
+    if alive and felt.mood is Mood.STARTING and attempt.hindrance is Hindrance.LOGIN:
+        return State.LOGGED_OUT, "it asks for a login instead of a prompt"
     if alive:
         return MOODS[felt.mood], _join(attempt.cause, felt.why)
     if ended is not None:
@@ -217,6 +224,8 @@ def waits_for_text(task: Task, stuck: Mapping[str, State]) -> str:
 
 def hindered(attempt: Attempt) -> str:
     """Why no model has answered in an attempt, with the last of what was seen; empty when one has, or nobody knows."""
+    if attempt.ending in OF_EVERY_TASK:  # its cause says so
+        return ""
     if attempt.hindrance is None or (attempt.hindrance is Hindrance.UNKNOWN and not attempt.seen):
         return ""
     seen = f", last seen: {attempt.seen}" if attempt.seen else ""
@@ -228,6 +237,7 @@ LIVES = {
     Mood.WORKING: LifeState.WORKING,
     Mood.WAITING: LifeState.INPUT,
     Mood.ASKING: LifeState.INPUT,
+    Mood.LOGGED_OUT: LifeState.INPUT,
 }
 
 

@@ -36,6 +36,7 @@ class ShownState(StrEnum):
     FAILED = "failed"
     STUCK = "needs you"
     TURN_OVER = "at its prompt"
+    LOGGED_OUT = "not logged in"
     LEFT = "ended"
     DEAD = "dead"
 
@@ -81,7 +82,7 @@ YOURS = {
     shown: Look(Group.NEEDS_YOU, "◆", "yellow", counted)
     for shown, counted in {
         ShownState.QUESTION: ASKS, ShownState.LEAVE: ASKS, ShownState.CHECK: "to check", ShownState.STUCK: "stuck",
-        ShownState.TURN_OVER: "at the prompt", ShownState.LEFT: "ended",
+        ShownState.TURN_OVER: "at the prompt", ShownState.LEFT: "ended", ShownState.LOGGED_OUT: "not logged in",
     }.items()
 }  # fmt: skip
 FAILURES = {

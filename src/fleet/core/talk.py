@@ -18,6 +18,7 @@ class SignalKind(StrEnum):
     ASKS = "asks"  # it waits for a person's leave, or for an answer, in its terminal
     RESTED = "rested"  # its turn is over
     LEFT = "left"  # its session is over
+    LOGGED_OUT = "logged_out"  # its provider did not let it in: it is not logged in
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Mood(StrEnum):
     WORKING = "working"
     WAITING = "waiting"  # at its prompt
     ASKING = "asking"
+    LOGGED_OUT = "not logged in"
     UNKNOWN = "unknown"  # it tells nothing of itself
 
 
@@ -53,6 +55,7 @@ class Delivery:
     taken: bool | None
     cause: str
     picture: str = ""  # of its screen, when it was not
+    logged_out: bool = False  # because its agent is not logged in
 
 
 MOODS = {
@@ -62,6 +65,7 @@ MOODS = {
     SignalKind.ASKS: (Mood.ASKING, "waits for your leave"),
     SignalKind.RESTED: (Mood.WAITING, "its turn is over"),
     SignalKind.LEFT: (Mood.UNKNOWN, "its session is over"),
+    SignalKind.LOGGED_OUT: (Mood.LOGGED_OUT, "its provider did not let it in"),
 }
 
 
@@ -74,7 +78,7 @@ def feel(signals: Sequence[Signal], *, tells: bool = True) -> Felt:
         return Felt(Mood.STARTING, None, "it has not come to its prompt yet") if tells else Felt(Mood.UNKNOWN, None, "")
     last = _asked(signals) or signals[-1]
     mood, why = MOODS[last.kind]
-    return Felt(mood, last.at, last.text or why if mood is Mood.ASKING else why)
+    return Felt(mood, last.at, last.text or why if mood in (Mood.ASKING, Mood.LOGGED_OUT) else why)
 
 
 def _asked(signals: Sequence[Signal]) -> Signal | None:

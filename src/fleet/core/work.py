@@ -25,6 +25,7 @@ class State(StrEnum):
     ALIVE = "alive"  # in a terminal, and tells nothing of itself
     WAITING = "waiting"  # at its prompt, in a terminal
     ASKS = "asks"  # for a person's leave, in a terminal
+    LOGGED_OUT = "not logged in"  # in a terminal
     ENDED = "ended"  # by itself, in a terminal that is kept
     DEAD = "dead"  # nobody saw how
     BLOCKED = "blocked"
@@ -56,6 +57,8 @@ class Ending(StrEnum):
     QUESTION = "question"
     RATE_LIMITED = "rate limited"
     TURNED_AWAY = "turned away"
+    LOGGED_OUT = "not logged in"
+    CANNOT_WORK = "cannot work"
     TOLD = "told more"
     NUDGED = "nudged"
     HELD = "held"
@@ -64,8 +67,10 @@ class Ending(StrEnum):
 
 BLAMELESS = (
     Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.QUESTION, Ending.CANCELLED, Ending.RATE_LIMITED,
-    Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET, Ending.NUDGED, Ending.HELD, Ending.NO_BASE,
+    Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET, Ending.NUDGED, Ending.HELD, Ending.NO_BASE, Ending.LOGGED_OUT,
+    Ending.CANNOT_WORK,
 )  # fmt: skip
+OF_EVERY_TASK = (Ending.LOGGED_OUT, Ending.CANNOT_WORK)  # whatever its coder is given to do now, it ends so
 
 
 AGENT = "the agent"  # said itself how much its model reads at once
@@ -160,6 +165,8 @@ class Hindrance(StrEnum):
     """What kept an agent from beginning with what it was given."""
 
     PROGRAM = "program missing"
+    LOGIN = "not logged in"
+    ROOT = "refuses root"
     AUTH = "auth"
     TERMINAL = "no pty"
     LEAVE = "permission gate"

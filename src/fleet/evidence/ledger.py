@@ -10,7 +10,7 @@ import msgspec
 
 from fleet.core import FleetError
 from fleet.core.task import Spec
-from fleet.core.work import AGENT, Attempt, Ending, Verdict
+from fleet.core.work import AGENT, OF_EVERY_TASK, Attempt, Ending, Verdict
 from fleet.host import database
 
 SCHEMA = """
@@ -67,7 +67,7 @@ READ_SPEC = msgspec.json.Decoder(Spec)
 READ = msgspec.json.Decoder(Attempt)  # made once, here: msgspec crashes when two threads need it first at the same time
 
 
-PROVIDERS = (Ending.RATE_LIMITED, Ending.TURNED_AWAY)
+PROVIDERS = (Ending.RATE_LIMITED, Ending.TURNED_AWAY, *OF_EVERY_TASK)
 
 
 class Ledger:
@@ -202,7 +202,8 @@ def lost(attempts: Iterable[Attempt]) -> int:
     """
     count = 0
     for attempt in attempts:
-        if attempt.ending is Ending.RATE_LIMITED or (attempt.ending is Ending.TURNED_AWAY and not attempt.turned):
+        is_free = attempt.ending in (Ending.RATE_LIMITED, *OF_EVERY_TASK)
+        if is_free or (attempt.ending is Ending.TURNED_AWAY and not attempt.turned):
             continue
         count = count + 1 if attempt.verdict is Verdict.RETRY and not attempt.counts and not attempt.forgiven else 0
     return count

@@ -18,6 +18,7 @@ from fleet.core.work import Window
 from fleet.gates.base import Closed
 from fleet.host import database
 
+MAX_EARLY = 3  # so many different tasks at which agents end in seconds, without a word, are no accident
 STORM, WITHIN = 3, 60.0  # so many refusals in so many seconds are no accident
 PAUSE, LONGEST_PAUSE = 60.0, 600.0
 LONGEST_WINDOW = 8 * 86_400.0
@@ -56,12 +57,15 @@ class Standing:
     cause: str = ""
     closed_by: str = ""  # the attempt whose refusal did it
     probing: bool = False  # until one run gets through, no second one is started
+    cure: str = ""  # what a person does about it, who alone can
+    early: tuple[str, ...] = ()  # the last tasks, in a row, at which agents ended in seconds without a word
 
     def closed(self, now: float) -> Closed | None:
         """Why nothing may start with this account now. A clock that was set back ends the wait."""
         if not now < self.closed_until <= now + LONGEST_WINDOW:
             return None
-        return Closed(f"{self.who}: {self.cause}", self.closed_until)
+        said = f"{self.who} {self.cause}" if self.cure else f"{self.who}: {self.cause}"
+        return Closed(said, self.closed_until, self.cure)
 
     @property
     def who(self) -> str:
@@ -91,7 +95,9 @@ def _hear(known: Standing, window: Window, now: float) -> Standing:
 
 def reopen(known: Standing, now: float) -> Standing:
     """A person says that it may be tried again, whatever was said of it: one goes first."""
-    return replace(known, refusals=(), pauses=0, probing=True, closed_until=now, cause="opened by hand")
+    return replace(
+        known, refusals=(), pauses=0, probing=True, closed_until=now, cause="opened by hand", cure="", early=()
+    )
 
 
 def refuse(known: Standing, refusal: Refusal) -> Standing:
@@ -117,9 +123,26 @@ def refuse(known: Standing, refusal: Refusal) -> Standing:
     )  # fmt: skip
 
 
+def bar(known: Standing, attempt: str, cause: str, cure: str, now: float) -> Standing:
+    """An attempt ended as every other one would: it is closed, and one goes first after a pause that grows."""
+    if attempt == known.closed_by or (known.cure and now < known.closed_until):
+        return known
+    pause = min(LONGEST_PAUSE, PAUSE * 2 ** min(known.pauses, 10))
+    return replace(
+        known, refusals=(), pauses=known.pauses + 1, closed_until=max(now + pause, known.closed_until), cause=cause,
+        probing=True, closed_by=attempt, cure=cure,
+    )  # fmt: skip
+
+
+def note_end(known: Standing, task: str, *, early: bool) -> Standing:
+    """An agent ended: in seconds, without a word and with a failure; or in any other way."""
+    return replace(known, early=(*(one for one in known.early if one != task), task)[-MAX_EARLY:] if early else ())
+
+
 def work(known: Standing) -> Standing:
     """A run got through: a model answered."""
-    return replace(known, refusals=(), pauses=0, probing=False)
+    closed_until = 0.0 if known.cure else known.closed_until
+    return replace(known, refusals=(), pauses=0, probing=False, closed_until=closed_until, cure="", early=())
 
 
 def _believable(reset: float | None, now: float) -> float | None:

@@ -9,3 +9,4 @@ from dataclasses import dataclass
 class Closed:
     cause: str
     until: float | None = None  # seconds since 1970; None when nobody can know
+    cure: str = ""  # what a person can do about it; who waits for that is held

@@ -29,6 +29,7 @@ SHOWN_AT_ALL = 3.0  # then a change anywhere will do, for those whose cursor is 
 SETTLED_WITHIN = 0.6
 CALM, CALM_WITHIN = 0.15, 15.0  # of an input line: agents say that they are ready while they still draw it
 QUEUED = 4.0  # one at work that has not said by then that it took a prompt will say so when its turn is over
+LOGIN_WITHIN = 5.0  # in which one without a login says so, after its first prompt
 ENTERS, ENTER_PAUSE = 5, 1.0
 TAIL = 20
 LEAST_PROOF = 4  # characters
@@ -47,6 +48,7 @@ class Terminal:
     hear: Hear
     tells: bool
     keeper: int | None = None
+    login_screen: str = ""  # what it shows instead of a prompt to who is not logged in
 
     def screen(self) -> Screen | None:
         return self.server.screen(self.pane)
@@ -59,9 +61,12 @@ class Terminal:
     def felt(self) -> Felt:
         return feel(self.hear(), tells=self.tells)
 
-    def not_taken(self, cause: str) -> Delivery:
+    def not_taken(self, cause: str, *, logged_out: bool = False) -> Delivery:
         screen = self.screen()
-        return Delivery(False, cause, screen.picture if screen is not None else "")
+        return Delivery(False, cause, screen.picture if screen is not None else "", logged_out)
+
+    def asks_for_login(self, screen: Screen) -> bool:
+        return bool(self.login_screen) and self.login_screen in screen.picture
 
 
 def deliver(
@@ -72,10 +77,15 @@ def deliver(
     *,
     directory: Path,
     tells: bool,
+    login_screen: str = "",
+    is_doubtful: bool = False,
     ready_within: float = 60.0,
     taken_within: float = 20.0,
 ) -> Delivery:
-    """Paste a prompt, press Enter and see it taken. One at a time for each attempt, whose directory this is."""
+    """Paste a prompt, press Enter and see it taken. One at a time for each attempt, whose directory this is.
+
+    `is_doubtful`: no login of its agent is known, so what becomes of the prompt is waited for a little longer.
+    """
     problem = unfit(text)
     if problem is not None:
         return Delivery(False, problem)
@@ -86,8 +96,9 @@ def deliver(
         session = server.find(attempt)
         if session is None or session.pane is None:
             return Delivery(False, "it has no terminal")
-        terminal = Terminal(server, session.pane, hear, tells, session.pid)
-        return _unready(terminal, ready_within) or _give(terminal, plain(text), taken_within)
+        terminal = Terminal(server, session.pane, hear, tells, session.pid, login_screen)
+        given = _unready(terminal, ready_within) or _give(terminal, plain(text), taken_within)
+        return _let_in(terminal, given) if is_doubtful and tells and given.taken else given
     finally:
         locks.release(lock)
 
@@ -141,6 +152,18 @@ def _unready(terminal: Terminal, within: float) -> Delivery | None:
     return _unready_by_signals(terminal, within) if terminal.tells else _unready_by_screen(terminal, within)
 
 
+def _let_in(terminal: Terminal, given: Delivery) -> Delivery:
+    """Wait until an agent that took a prompt tells more: that it is not logged in, or anything else."""
+    told = len(terminal.hear())
+    for _ in _until(LOGIN_WITHIN):
+        felt = terminal.felt()
+        if felt.mood is Mood.LOGGED_OUT:
+            return terminal.not_taken(felt.why, logged_out=True)
+        if felt.mood is not Mood.WORKING or len(terminal.hear()) > told:
+            break
+    return given
+
+
 def _unready_by_signals(terminal: Terminal, within: float) -> Delivery | None:
     looked, felt = 0.0, terminal.felt()
     for passed in _until(within):
@@ -154,6 +177,8 @@ def _unready_by_signals(terminal: Terminal, within: float) -> Delivery | None:
             screen = terminal.screen()
             if screen is None or screen.dead:
                 return terminal.not_taken("it has ended")
+            if terminal.asks_for_login(screen):
+                return terminal.not_taken("it asks for a login", logged_out=True)
     return terminal.not_taken(f"{felt.why}, in {within:.0f} s")
 
 

@@ -104,7 +104,10 @@ class _Hall:
         return self._count >= self._rules.slots.total
 
     def closed_for(self, candidate: Candidate) -> Closed | str:
-        """Why a candidate must wait; or the account that it gets."""
+        """Why a candidate must wait; or the account that it gets. What a person must mend is said before all else."""
+        account = self._account(candidate)
+        if isinstance(account, Closed) and account.cure:
+            return account
         return (
             self._rules.closed
             or self._rules.spent.get(candidate.coder)
@@ -112,7 +115,7 @@ class _Hall:
             or self._paused(candidate)
             or self._no_slot(candidate)
             or self._no_memory(candidate)
-            or self._account(candidate)
+            or account
         )
 
     def enter(self, candidate: Candidate) -> Candidate:

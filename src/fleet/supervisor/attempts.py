@@ -206,7 +206,7 @@ class Attempts:
         if attempt.verdict is None:
             attempt = self._decided(attempt, receipt)
         name_branch(self._house, attempt, receipt)
-        conclude(self._house, attempt)
+        conclude(self._house, attempt, receipt.process if receipt else None)
         if not self._house.ledger.get(attempt.id).forgiven:  # a person has opened the task again meanwhile
             with suppress(NotFound):  # somebody removed the task: nobody is left to be told
                 tell(self._house, attempt)

@@ -47,13 +47,15 @@ def hindered(attempt: Attempt, directory: Path, ended: keeper.Exit | None) -> At
     well = ended is not None and ended.code == 0 and attempt.error is None
     if (attempt.dispatched is not None and attempt.error is None) or (well and why is Hindrance.UNKNOWN):
         return attempt
-    return replace(attempt, hindrance=why, seen="" if remains.error else clean(tail(said), 400))
+    words = [line for line in said if not line.lstrip().startswith(("{", "["))]
+    return replace(attempt, hindrance=why, seen="" if remains.error else clean(tail(words), 400))
 
 
 def _last(path: Path) -> list[str]:
     """The last lines of what it printed; of a file that an agent put in its place, none."""
     try:
         text = (files.read_end(path, TAIL) or b"").decode(errors="replace")
+        text = text if (files.size(path) or 0) <= TAIL else text.partition("\n")[2]  # no line without its beginning
     except OSError:
         return []
     return [clean(line, 500) for line in text.splitlines()[-LINES:]]

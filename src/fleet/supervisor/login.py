@@ -65,6 +65,14 @@ def _with_login(
     return (*named, *names), f"{coder} is given {keys}", f"fleet config set coders.{coder}.pass_login=false"
 
 
+def is_login_seen(coder: str, part: CoderSettings | None, outer: Mapping[str, str], given: Mapping[str, str]) -> bool:
+    """Whether an agent has a login as far as a look tells; of a coder whose logins nobody knows, it has."""
+    login = LOGINS.get(coder)
+    env = agent_environment(outer, passed_on(coder, part, outer, given).names, given, {})
+    keys = [name for access in login.access for name in access.keys] if login else []
+    return login is None or any(env.get(name) for name in keys) or bool(own_login(login, env))
+
+
 def login_variables(login: Login, outer: Mapping[str, str], chosen: Iterable[str]) -> tuple[str, ...]:
     """The variables of a login that are set: keys with where they are good for, provider by provider; nothing of a
     provider for which the settings name a key or an address of their own.

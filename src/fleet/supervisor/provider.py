@@ -7,8 +7,10 @@ from contextlib import suppress
 from functools import partial
 
 from fleet.core import Unavailable
-from fleet.core.work import Attempt, Ending, Event
+from fleet.core.work import OF_EVERY_TASK, Attempt, Ending, Event
+from fleet.evidence.receipt import Process
 from fleet.gates import Book, Needs, accounts
+from fleet.supervisor.barred import cure_of, ended_early
 from fleet.supervisor.house import House
 
 
@@ -27,7 +29,7 @@ def hear(house: House, before: Attempt, after: Attempt, events: Sequence[Event])
                 house.log.say("turn began", task=after.task, attempt=after.id, session=after.session)
 
 
-def conclude(house: House, attempt: Attempt) -> None:
+def conclude(house: House, attempt: Attempt, process: Process | None) -> None:
     """When it ended: whether the provider turned it away, and how much memory it took. It may be told twice."""
     with suppress(Unavailable):
         if attempt.memory:
@@ -37,8 +39,16 @@ def conclude(house: House, attempt: Attempt) -> None:
             refusal = accounts.Refusal(attempt.id, now, attempt.status)
             known = Book(house.home).change(attempt.coder, attempt.account, partial(accounts.refuse, refusal=refusal))
             _say(house, attempt, known, now)
+        elif attempt.ending in OF_EVERY_TASK:
+            cause, cure = cure_of(house, attempt)
+            now = attempt.ended or house.now()
+            change = partial(accounts.bar, attempt=attempt.id, cause=cause, cure=cure, now=now)
+            _say(house, attempt, Book(house.home).change(attempt.coder, attempt.account, change), now)
         elif attempt.ending is Ending.FINISHED:
             Book(house.home).change(attempt.coder, attempt.account, accounts.work)
+        elif process is not None:
+            change = partial(accounts.note_end, task=attempt.task, early=ended_early(house, attempt, process))
+            Book(house.home).change(attempt.coder, attempt.account, change)
 
 
 def _say(house: House, attempt: Attempt, known: accounts.Standing, now: float) -> None:

@@ -20,6 +20,7 @@ from fleet.host import files, repository
 from fleet.places import ports
 from fleet.questions import remarks
 from fleet.supervisor import asked
+from fleet.supervisor.barred import barred
 from fleet.supervisor.house import House
 from fleet.supervisor.result_branch import name_result
 from fleet.supervisor.trees import demands_of, here_before, place_now
@@ -32,9 +33,11 @@ def decide(house: House, attempt: Attempt, receipt: Receipt | None) -> Attempt:
     """The attempt with its verdict."""
     earlier = house.earlier(attempt)
     left = asked.look(house, attempt, receipt)
+    process = _believed(house, attempt, receipt)
     judged = judge(
         Facts(
-            process=_believed(house, attempt, receipt),
+            process=process,
+            barred=barred(house, attempt, process),
             result=receipt.result if receipt else None,
             checks=tuple(receipt.checks) if receipt else (),
             error=attempt.error,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from uuid import uuid4
 
@@ -51,6 +52,7 @@ class Looked:
     waiting: int
     soonest: float
     closed: Closed | None = None  # what holds back everybody
+    held: Mapping[str, Closed] = field(default_factory=dict)  # tasks that wait until a person has mended something
 
 
 class Supervisor:
@@ -68,6 +70,8 @@ class Supervisor:
         self._woken = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hindrance = ""
+        self._held = ""  # what was said last of tasks that are held
+        self.left_held: Mapping[str, Closed] = {}  # tasks, when it came to its end
         self._tidy_at = asyncio.get_running_loop().time() + FIRST_TIDY
         self._watch_at = 0.0
         self._failing = False
@@ -193,6 +197,13 @@ class Supervisor:
                 "claims stopped" if hindrance else "claims go on", level="warning", cause=hindrance or None
             )
 
+    def _report_held(self, held: Mapping[str, Closed], *, is_last: bool) -> None:
+        """Say which tasks wait for a person, when that changes; at the end it is said anyway."""
+        said = sums_of_held(held)
+        if said and said != self._held and not is_last:
+            self._house.log.say("tasks held", level="warning", text=said, tasks=" ".join(held))
+        self._held = said
+
     def _look(self) -> Looked:
         """Ask the tracker what is ready, in growing bites until enough is found that may start."""
         house, now = self._house, self._house.now()
@@ -210,7 +221,11 @@ class Supervisor:
             before, limit = chosen, limit * 4
         busy = {attempt.task for attempt in running} & {task.id for task in tasks}  # open again, and about to be let go
         waiting = len(found.chosen) + len(found.waiting) + len(busy)
-        return Looked(found.chosen, waiting, self._soonest(found, now), law.closed)
+        held = {name: closed for name, closed in found.waiting.items() if closed.cure}
+        barred = {one.coder for ones in law.accounts.values() for one in ones if one.cure}
+        if not barred & {attempt.coder for attempt in running}:  # else it is not known yet who is held
+            self._report_held(held, is_last=self._mode is Mode.DRAIN and not running)
+        return Looked(found.chosen, waiting, self._soonest(found, now), law.closed, held)
 
     def _soonest(self, found: Admitted, now: float) -> float:
         """Seconds until somebody who waits now may be let in, as far as that is known."""
@@ -305,7 +320,10 @@ class Supervisor:
     def _is_done(self, looked: Looked | None) -> bool:
         if self._running or self._mode is Mode.FOREVER or self._failing:
             return False
-        return self._passed or (looked is not None and looked.waiting == 0)
+        if looked is not None and looked.waiting == len(looked.held):
+            self.left_held = looked.held
+            return True
+        return self._passed
 
     async def _let_go(self) -> None:
         """Let short steps come to their end; agents live on, and the next supervisor adopts them."""
@@ -316,6 +334,15 @@ class Supervisor:
             self._woken.clear()
             await _first_of(self._woken.wait(), left)
         self._house.log.say("let go", agents=len(self._running))
+
+
+def sums_of_held(held: Mapping[str, Closed]) -> str:
+    """For each reason how many tasks are held, and what a person does about it."""
+    counted = Counter((closed.cause, closed.cure) for closed in held.values())
+    return "; ".join(
+        f"{cause}: {count} task{' is' if count == 1 else 's are'} held. {cure}"
+        for (cause, cure), count in sorted(counted.items())
+    )
 
 
 def is_talked_to(spec: Spec | None) -> bool:

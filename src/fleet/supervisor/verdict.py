@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fleet.core.frozen import dataclass
 from fleet.core.proof import Demands, Proof, TaskKind, Unverified
-from fleet.core.work import Ending, Verdict
+from fleet.core.work import OF_EVERY_TASK, Ending, Verdict
 from fleet.evidence.receipt import COMMITS, NO_RESULT, SHOWN, Check, Process, Result
 from fleet.evidence.report import check_name, which_files
 
@@ -20,7 +20,7 @@ UNFINISHED = (
 )  # fmt: skip
 NOBODYS = (
     Ending.LOST, Ending.ABANDONED, Ending.CONTEXT, Ending.RATE_LIMITED, Ending.TURNED_AWAY, Ending.TOLD, Ending.BUDGET,
-    Ending.NUDGED,
+    Ending.NUDGED, *OF_EVERY_TASK,
 )  # fmt: skip
 AT_ONCE = (Ending.CONTEXT, Ending.QUESTION, Ending.TOLD, Ending.BUDGET, Ending.NUDGED)
 REFUSED_PAUSE = 60.0
@@ -43,6 +43,7 @@ class Facts:
     question: str | None = None
     limited: bool = False  # the agent says that a window of the provider's is used up
     status: int | None = None  # what the provider last refused a request with
+    barred: tuple[Ending, str] | None = None  # why whatever this coder is given to do now ends like this
     answered: bool = False  # that question, since the agent ended
     more: bool = False  # a person has said something to the agent that it was not told yet
     failures: int = 0  # in a row, before this one
@@ -159,6 +160,8 @@ def _nobodys_fault(facts: Facts, ending: Ending, cause: str) -> Judged:
     """Try again without counting it: at once the first time, since twice in a row may be a broken machine. What a
     provider turned away is held back by its account's gate, for as long as that takes.
     """
+    if ending in OF_EVERY_TASK:
+        return Judged(ending, Verdict.RETRY, cause)
     if ending is Ending.RATE_LIMITED:
         return Judged(ending, Verdict.RETRY, cause, wait(facts.limited_before, LIMITED_PAUSE))
     if ending is Ending.LOST and facts.robbed + 1 >= MOST_ROBBED:
@@ -213,6 +216,8 @@ def _exited(facts: Facts) -> tuple[Ending, str]:
 def _crashed(facts: Facts) -> tuple[Ending, str]:
     """Why the agent did not come to its own end; a provider that turned it away is not its fault."""
     process = facts.process
+    if facts.barred is not None:
+        return facts.barred
     if process.signal is not None:
         return Ending.CRASHED, f"the agent was ended by signal {process.signal}"
     if facts.error is not None and facts.limited:
