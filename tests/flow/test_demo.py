@@ -18,7 +18,7 @@ def test_the_work_plane_is_shown_and_nothing_is_kept(run: Run, clean_env: dict[s
     ran = run("demo", env={"TMPDIR": str(scratch)})
     assert ran.code == 0, ran.err
     assert "fleet demonstration (scripted): Write a function that greets" in ran.out
-    assert [state_of(ran.out, name) for name in ("t1", "t4", "t5")] == ["done", "refused", "waiting for input"]
+    assert [state_of(ran.out, name) for name in ("t1", "t4", "t5")] == ["✓ done, verified", "✗ refused", "◆ needs you"]
     told = ran.out.partition("What fleet makes of it:")[2]
     assert "verified           t1, t2, t3: " in told
     assert "refused            it said that it was done, and was not believed: the agent exited with 0" in told

@@ -136,5 +136,7 @@ def test_attributes_of_a_directory_from_the_top(directory: bytes, content: bytes
 def test_who_commits(ident: str, name: str, email: str) -> None:
     found = variables_of(ident)
     assert found == {
-        "GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": email, "GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": email,
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": name,
+        "GIT_CONFIG_KEY_1": "user.email", "GIT_CONFIG_VALUE_1": email,
     }  # fmt: skip

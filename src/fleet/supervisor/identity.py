@@ -26,11 +26,14 @@ def git_identity(directory: Path) -> dict[str, str]:
 
 
 def variables_of(ident: str) -> dict[str, str]:
-    """Git's variables for who commits, from a line such as `A Name <a@example.org> 1700000000 +0000`."""
+    """The settings of git for who commits, as variables, from a line such as `A Name <a@example.org> 1700000000 +0000`.
+
+    They go before the files of git, and an agent's own `git -c user.name=…` goes before them.
+    """
     found = IDENT.match(ident)
     name, email = (found["name"], found["email"]) if found else (NAME, EMAIL)
-    return {
-        f"GIT_{role}_{part}": value
-        for role in ("AUTHOR", "COMMITTER")
-        for part, value in (("NAME", name), ("EMAIL", email))
-    }
+    settings = {"user.name": name, "user.email": email}
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables

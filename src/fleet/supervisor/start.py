@@ -79,7 +79,7 @@ def start(
 def _identity(house: House, attempt: Attempt) -> dict[str, str]:
     """What lets the agent commit where git does not know its user; that nobody is known is said once."""
     found = git_identity(Path(attempt.cwd))
-    if found.get("GIT_COMMITTER_EMAIL") == EMAIL:
+    if EMAIL in found.values():
         house.log.say_once("git identity", text=UNKNOWN, change=SET_IDENTITY)
     return found
 
