@@ -91,7 +91,7 @@ def test_what_it_used_is_known_as_far_as_it_tells(worked: Worked) -> None:
 def test_a_refusal_is_no_result_although_aider_exits_with_0(worked: Worked) -> None:
     row = worked.rows["refused"]
     assert row["state"] == "open"
-    assert worked.home.shown(row["id"])["history"][0]["ending"] == "turned away"
+    assert worked.home.shown(row["id"])["history"][0]["ending"] == "not logged in"
     assert "invalid x-api-key" in row["cause"]
     assert worked.home.receipt(row["id"])["process"]["code"] == 0
 

@@ -154,7 +154,7 @@ def test_init_finds_it_and_the_starter_is_ready(run: Run, ollama: str, project: 
     ran = run("init", env=here)
     assert ran.code == 0, ran.err
     text = (project / "fleet.yaml").read_text()
-    assert f"ollama_model: {NAME}" in text
+    assert f"ollama_model: {WITH_TOOLS}" in text
     assert f"endpoint: {ollama}" in text
     assert "PLACEHOLDER" not in text
     assert run("validate").code == 0

@@ -342,9 +342,9 @@ def _with_life(derived: DerivedState, attempt: Attempt, life: Life | None, flag:
 
 def _held(derived: DerivedState, last: Attempt | None, waiting: str) -> DerivedState:
     """The state of a task that could start and does not: it waits for its turn, or something holds it. What keeps its
-    whole coder from working is said once.
+    whole coder from working is said once, with all that its agent was told of it.
     """
-    is_said = last is not None and last.ending in OF_EVERY_TASK
+    is_said = last is not None and last.ending in OF_EVERY_TASK and waiting.startswith(last.cause)
     cause = "; ".join(part for part in ("" if is_said else derived.cause, waiting) if part)
     if waiting.startswith(TURNS):
         note = derived.note and "; ".join((derived.note, waiting))
