@@ -641,5 +641,5 @@ def test_what_a_task_may_cost_is_kept_by_the_agent_itself(limited: tuple[House, 
     assert (row["state"], row["attempts"]) == ("failed", 1)
     assert (attempt["ending"], attempt["verdict"]) == ("cost limit", "failed")
     said = row["cause"].replace(", estimated", "")  # which is heard first, unless its own word comes with it
-    assert said == "$0.35 spent (limit cost $0.20, set by the task)"
+    assert said.startswith("$0.35 spent (limit cost $0.20, set by the task); your turn (1 try): ")
     assert len([asked for asked in at.asked("claude") if "A costly task" in conversation(asked)]) == 3

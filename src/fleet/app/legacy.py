@@ -14,7 +14,6 @@ from fleet.app.home import SETTINGS
 from fleet.config import runtime, toml
 from fleet.config.limits import candidates
 from fleet.config.problems import Document, InvalidFile
-from fleet.config.schema import TasksFile
 from fleet.config.shape import fill
 from fleet.core import BadConfig, NotFound
 from fleet.core.text import clean
@@ -215,6 +214,8 @@ def _each(key: str, value: list[object], workspace: dict[str, object]) -> str:
 
 
 def _misfit(part: Mapping[str, object]) -> str:
+    from fleet.config.schema import TasksFile  # what nobody pays for who never used ai-fleet
+
     document = Document({"workspace": dict(part)})
     fill(TasksFile, document)
     return "; ".join(problem.message.partition(" ")[2] for problem in document.problems)

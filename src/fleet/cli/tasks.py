@@ -54,10 +54,9 @@ def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> No
 
 
 def _show_tasks(desk: Desk, *, watch: bool, everything: bool, limit: int | None) -> None:
-    from fleet.app.not_landed import not_landed
     from fleet.app.overview import overview, overview_of_all
-    from fleet.cli.grid import folded, terminal_height, terminal_width
-    from fleet.cli.table import not_landed_line, print_live, print_overview
+    from fleet.cli.grid import terminal_height, terminal_width
+    from fleet.cli.table import print_live, print_overview
 
     known: dict[str, Task] = {}
 
@@ -73,10 +72,19 @@ def _show_tasks(desk: Desk, *, watch: bool, everything: bool, limit: int | None)
         else:
             width = terminal_width()
             print_overview(found, width, None if width is None or everything else terminal_height())
-            if line := not_landed_line(not_landed(desk, found.proven)):
-                click.echo(folded(line, width))
+            if found.proven:
+                _print_not_landed(desk, found.proven, width)
 
     watched(look, show, watch=watch, as_json=False)
+
+
+def _print_not_landed(desk: Desk, proven: Sequence[str], width: int | None) -> None:
+    from fleet.app.not_landed import not_landed  # what nobody pays for who has nothing to land
+    from fleet.cli.grid import folded
+    from fleet.cli.table import not_landed_line
+
+    if line := not_landed_line(not_landed(desk, proven)):
+        click.echo(folded(line, width))
 
 
 def _newest(found: Sequence[Row], limit: int | None) -> Sequence[Row]:
