@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -169,12 +170,23 @@ def rows_of(
 
         spent = spent_by_task(desk.home, tried)
     lasts = {attempt.task: attempt for attempt in tried}
+    unused = Counter(one.task for one in tried if one.verdict is Verdict.HELD and one.started is None)
     supervised, now = locks.held(desk.home / LOCK), time.time()
     is_barred = any(last.ending in OF_EVERY_TASK for last in lasts.values())
     is_asked = to_wait and (supervised or is_barred)
     waiting = _waiting(desk, tasks, lasts, now, supervised=supervised) if is_asked else {}
     return [
-        _row(desk, task, lasts.get(task.id), supervised, now, waiting.get(task.id, ""), stuck or {}, spent.get(task.id))
+        _row(
+            desk,
+            task,
+            lasts.get(task.id),
+            supervised,
+            now,
+            waiting.get(task.id, ""),
+            stuck or {},
+            spent.get(task.id),
+            unused[task.id],
+        )
         for task in tasks
     ]
 
@@ -264,7 +276,7 @@ def show(desk: Desk, name: str) -> Shown:
 
 def _row(
     desk: Desk, task: Task, last: Attempt | None, supervised: bool, now: float, waiting: str,
-    stuck: Mapping[str, State], spent: Spent | None,
+    stuck: Mapping[str, State], spent: Spent | None, unused: int,
 ) -> Row:  # fmt: skip
     running = last if last is not None and last.verdict is None else None
     alive = running is not None and _is_alive(attempt_directory(desk.home, running))
@@ -287,7 +299,7 @@ def _row(
         title=task.title,
         state=derived.state,
         cause=derived.cause,
-        attempts=seen.number - (seen.verdict is Verdict.HELD and seen.started is None),
+        attempts=seen.number - unused,  # one that was held before its agent began is no try
         coder=runs.coder,
         model=runs.model,
         cwd=runs.cwd,
@@ -344,11 +356,12 @@ def _held(derived: DerivedState, last: Attempt | None, waiting: str) -> DerivedS
     """The state of a task that could start and does not: it waits for its turn, or something holds it. What keeps its
     whole coder from working is said once, with all that its agent was told of it.
     """
-    is_said = last is not None and last.ending in OF_EVERY_TASK and waiting.startswith(last.cause)
-    cause = "; ".join(part for part in ("" if is_said else derived.cause, waiting) if part)
+    cause = "; ".join(part for part in (derived.cause, waiting) if part)
     if waiting.startswith(TURNS):
         note = derived.note and "; ".join((derived.note, waiting))
         return replace(derived, cause=cause, note=note)
+    if last is not None and last.ending in OF_EVERY_TASK:
+        cause = waiting = last.cause + waiting.removeprefix(os.path.commonprefix([last.cause, waiting]))
     return replace(derived, cause=cause, note=waiting, shown=ShownState.HELD)
 
 
