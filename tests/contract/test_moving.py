@@ -209,6 +209,18 @@ def cut_off_after_the_files(project: Project) -> None:
     project.git("read-tree", "-m", "-u", project.old, project.new)
 
 
+def cut_off_while_a_file_was_rewritten(project: Project) -> None:
+    cut_off_before(project)
+    project.write({"added": "2\n"})
+    (project.top / "changed").unlink()
+
+
+def cut_off_in_a_file_that_grows(project: Project) -> None:
+    """Half of the new content is there, and the old one had begun otherwise."""
+    cut_off_before(project)
+    project.write({"added": "2\n", "changed": ""})
+
+
 def cut_off_among_the_files(project: Project) -> None:
     cut_off_before(project)
     (project.common / "index.lock").touch()
@@ -219,7 +231,13 @@ def cut_off_among_the_files(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("cut_off", "moved"),
-    [(cut_off_before, False), (cut_off_after_the_files, True), (cut_off_among_the_files, True)],
+    [
+        (cut_off_before, False),
+        (cut_off_after_the_files, True),
+        (cut_off_among_the_files, True),
+        (cut_off_while_a_file_was_rewritten, True),
+        (cut_off_in_a_file_that_grows, True),
+    ],
 )
 def test_a_move_that_was_cut_off_is_finished_or_never_was(
     project: Project, cut_off: Callable[[Project], None], moved: bool
@@ -240,3 +258,19 @@ def test_what_a_person_changed_since_a_move_was_cut_off_is_never_taken_for_half_
         finish(project)
     assert (project.top / "added").read_text() == "mine, and longer\n"
     assert project.git("rev-parse", "main") == project.old
+
+
+def test_a_file_that_only_grows_is_not_taken_for_half_written(project: Project) -> None:
+    new = side_commit(project, {"other": "1\n2\n"})
+    before = project.seen()
+    aside = project.top.parent / "aside"
+    assert finish_move(project.common, "main", project.old, new, since=0.0, why="finished", aside=aside) is False
+    assert project.seen() == before
+    assert not aside.exists()
+
+
+def side_commit(project: Project, files: dict[str, str]) -> str:
+    project.git("checkout", "-q", "--detach", project.old)
+    made = project.commit(files, "side")
+    project.git("checkout", "-q", "main")
+    return made

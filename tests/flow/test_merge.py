@@ -129,8 +129,10 @@ def test_a_checkout_with_changes_in_the_way_is_left_as_it_is(plan: Plan) -> None
     before = plan.git("rev-parse", "main")
     ran = plan.merge(task)
     assert ran.code == 1
-    assert "changes that are not committed, where files would change: README" in ran.err
-    assert "--onto fleet/landed" in ran.err
+    assert "nothing was landed on main" in ran.out
+    assert "changes that are not committed, where files would change: README" in ran.out
+    assert "--onto fleet/landed" in ran.out
+    assert plan.merge(task, "--dry-run").out == ran.out
     assert (plan.git("rev-parse", "main"), (plan.project / "README").read_text()) == (before, "mine\n")
     assert plan.merge(task, "--onto", "fleet/landed").code == 0
     assert plan.git("show", "fleet/landed:README") == "theirs"
@@ -173,7 +175,8 @@ def test_wrong_calls_say_what_to_do_and_move_nothing(plan: Plan) -> None:
         (("t99",), 3, "there is no task, attempt or branch 't99'"),
         ((task,), 1, f"nobody has worked on {task} yet"),
         ((task, "--anyway", " "), 2, "wants a reason"),
-        (("--undo", task), 2, "name nothing beside it"),
+        (("--undo", task), 2, "no other argument"),
+        ((task, f"{task}.1"), 1, f"nobody has worked on {task} yet"),
         (("--batch", "none"), 3, "no batch is called none"),
         (("--proven", "--onto", "a..b"), 0, "nothing to land"),
     ):
@@ -194,7 +197,7 @@ def test_work_that_stands_on_others_lands_after_them_and_main_is_green_at_every_
 
     alone = plan.merge(last)
     assert (alone.code, plan.git("rev-parse", "main")) == (1, before)
-    assert f"{last} is not landed: it stands on {left}, {right}, which is not landed" in alone.out
+    assert f"{last} is not landed: it stands on {left}, {right}, which are not landed" in alone.out
     assert landed(plan.reports(top, "--strategy", "squash")) == [top]
     later = plan.add("later", "echo x >later", "--after", top, "--check", have.format("top later"))
     plan.home.drain()

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.landing.choose import Candidate, Standing, check_foundations, check_standing, order_results
+from fleet.landing.choose import (
+    Candidate,
+    Standing,
+    check_foundations,
+    check_standing,
+    drop_without_foundations,
+    order_results,
+)
 
 
 def result(task: str, standing: Standing = Standing.VERIFIED, **more: object) -> Candidate:
@@ -37,21 +44,36 @@ def test_what_a_person_names_lands_unless_it_is_refused_or_under_way(
 def test_a_result_that_stands_on_another_ones_old_work_is_made_anew() -> None:
     found = check_standing(result("t2", no_longer="stands on t1.1, which is no longer t1's result"), anyway="")
     assert found is not None
-    assert (found.reason, found.hint) == ("it stands on t1.1, which is no longer t1's result", "fleet retry t2")
+    assert found.reason == "it stands on t1.1, which is no longer t1's result"
+    assert found.hint == "fleet retry t2; or land it: --anyway REASON"
 
 
 @pytest.mark.parametrize(
     ("chosen", "landed", "hint"),
     [
-        ({"t1", "t2"}, set(), None),
-        ({"t2"}, {"t1.1"}, None),
-        ({"t2"}, set(), "fleet merge t1 t2"),
-        ({"t2"}, {"t1.2"}, "fleet merge t1 t2"),  # another attempt's result is landed, not the one that it contains
+        ({"t1.1", "t2.1"}, set(), None),
+        ({"t2.1"}, {"t1.1"}, None),
+        ({"t2.1"}, set(), "fleet merge t1 t2"),
+        ({"t2.1"}, {"t1.2"}, "fleet merge t1 t2"),  # another attempt's result is landed, not the one that it contains
+        ({"t1.2", "t2.1"}, set(), "fleet merge t1 t2"),
     ],
 )
 def test_what_it_stands_on_is_landed_or_lands_with_it(chosen: set[str], landed: set[str], hint: str | None) -> None:
     found = check_foundations(result("t2", stands_on={"t1": "t1.1"}), chosen, landed)
     assert (found.hint if found else None) == hint
+
+
+def test_what_stands_on_one_that_goes_nowhere_goes_nowhere() -> None:
+    bottom = result("t2", stands_on={"t1": "t1.1"})
+    top = result("t3", stands_on={"t2": "t2.1"})
+    alone = result("t4")
+    left, aside = drop_without_foundations([top, bottom, alone], set())
+    assert left == [alone]
+    assert [(one.task, one.reason) for one in aside] == [
+        ("t2", "it stands on t1, which is not landed"),
+        ("t3", "it stands on t2, which is not landed"),
+    ]
+    assert drop_without_foundations([top, bottom], {"t1.1"}) == ([top, bottom], [])
 
 
 def test_foundations_first_then_urgency_then_size_then_age() -> None:

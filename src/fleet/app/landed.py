@@ -12,7 +12,7 @@ from fleet import places
 from fleet.app.sites import find_any, site_of
 from fleet.core import FleetError, NotFound
 from fleet.core.proof import Proof
-from fleet.core.task import TASK_ID, Status, Task, is_accepted, is_cancelled
+from fleet.core.task import TASK_ID, Status, Task
 from fleet.core.text import clean
 from fleet.core.work import Attempt, State, Verdict
 from fleet.evidence.receipt import Receipt, load_receipt
@@ -47,10 +47,10 @@ def judge_standing(task: Task, attempt: Attempt, receipt: Receipt | None) -> tup
         return Standing.AT_WORK, ""
     if receipt is None or receipt.result.landing is None:
         return Standing.NO_RESULT, "it has left no change that git could keep"
-    if is_accepted(task):
+    if attempt.accepted:
         return Standing.ACCEPTED, why
-    if is_cancelled(task) and not attempt.interactive:
-        return Standing.CANCELLED, task.reason
+    if attempt.verdict is Verdict.CANCELLED and not attempt.interactive:
+        return Standing.CANCELLED, task.reason or why
     if attempt.proof is Proof.REFUSED or (attempt.verdict is not Verdict.ACCEPTED and not attempt.interactive):
         return Standing.REFUSED, why
     return (Standing.VERIFIED if attempt.proof is Proof.VERIFIED else Standing.UNVERIFIED), why

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fleet import places
 from fleet.app.landed import candidate_of, named_attempts, open_results, repository_of
+from fleet.app.not_landed import merged_results
 from fleet.app.sites import open_house
-from fleet.app.train import LANDED_REFS, Report, Train, Way
+from fleet.app.train import Report, Train, Way, keep_line
 from fleet.core import BadConfig, FleetError, NotFound
 from fleet.core.text import clean
 from fleet.evidence.receipt import Process, Receipt, Result, load_receipt
 from fleet.host import locks, repository
-from fleet.host.repository.finish import finish_move
-from fleet.host.repository.move import move_branch
-from fleet.landing.choose import PROVEN, Candidate, PutAside, check_foundations, check_standing
+from fleet.host.repository.finish import LANDED_REFS, finish_move
+from fleet.host.repository.move import CutOff, move_branch
+from fleet.landing.choose import PROVEN, Candidate, PutAside, check_standing, drop_without_foundations
 from fleet.landing.record import Landing, Landings, LandingState
 from fleet.supervisor.house import House
 
@@ -37,19 +38,37 @@ class Request:
 
 
 def merge(cwd: Path, request: Request, say: Callable[[str], None] = lambda line: None) -> list[Report]:
-    """Land results; one report for each branch that is concerned."""
+    """Land results; one report for each branch that is concerned, and one for what goes nowhere."""
     house = open_house()
     with _alone(house.home):
-        finish_landings(house.home)
-        chosen, aside = _choose(house, request, _wanted(house, cwd, request))
+        unfinished = finish_landings(house.home)
+        chosen, aside = _choose(request, _wanted(house, cwd, request))
         groups: dict[tuple[Path, str], list[Candidate]] = {}
         for one in chosen:
-            common, branch = _where(house, one, request.onto)
-            groups.setdefault((common, branch), []).append(one)
-        receipts = {one.task: _receipt(house, one.attempt) for one in chosen}
-        trains = [(Train(house, *key, receipts, request.way, say), found) for key, found in groups.items()]
-        reports = [train.run(found) for train, found in trains]
+            groups.setdefault(_where(house, one, request.onto), []).append(one)
+        for common, _ in groups:
+            if str(common) in unfinished:
+                raise unfinished[str(common)]
+        reports = [_run(house, request, common, branch, found, say) for (common, branch), found in groups.items()]
     return [*reports, *([Report("", request.onto or "", "", "", aside=tuple(aside))] if aside else [])]
+
+
+def _run(
+    house: House, request: Request, common: Path, branch: str, found: Sequence[Candidate], say: Callable[[str], None]
+) -> Report:
+    """Land results on one branch; what keeps that branch from moving is told of it, and keeps no other."""
+    landed = {
+        attempt
+        for attempt, landing in Landings(house.home).landed_attempts().items()
+        if (landing.repository, landing.branch) == (str(common), branch)
+    }
+    left, aside = drop_without_foundations(found, landed | merged_results(common, branch))
+    receipts = {one.task: _receipt(house, one.attempt) for one in left}
+    try:
+        report = Train(house, common, branch, receipts, request.way, say).run(left)
+    except FleetError as problem:
+        report = Report(str(common), branch, "", "", problem=problem.message, hint=problem.hint or "")
+    return replace(report, aside=(*aside, *report.aside))
 
 
 def _wanted(house: House, cwd: Path, request: Request) -> list[Candidate]:
@@ -65,14 +84,15 @@ def _wanted(house: House, cwd: Path, request: Request) -> list[Candidate]:
     return [candidate_of(house, one) for one in named_attempts(house, cwd, request.names, request.batch)]
 
 
-def _choose(house: House, request: Request, wanted: Sequence[Candidate]) -> tuple[list[Candidate], list[PutAside]]:
+def _choose(request: Request, wanted: Sequence[Candidate]) -> tuple[list[Candidate], list[PutAside]]:
     """The results that may be landed, and the others with the reasons."""
-    landed, names = set(Landings(house.home).landed_attempts()), {one.task for one in wanted}
-    chosen, aside = [], []
-    for one in wanted:
-        problem = check_standing(one, anyway=request.way.anyway) or check_foundations(one, names, landed)
-        chosen.append(one) if problem is None else aside.append(problem)
-    return chosen, aside
+    twice = next((one for one in wanted if any(one.task == other.task and one != other for other in wanted)), None)
+    if twice is not None:
+        names = ", ".join(other.attempt for other in wanted if other.task == twice.task)
+        raise BadConfig(f"{twice.task} is named more than once: {names}", hint="name one attempt of a task")
+    problems = {one.attempt: check_standing(one, anyway=request.way.anyway) for one in wanted}
+    chosen = [one for one in wanted if problems[one.attempt] is None]
+    return chosen, [problem for problem in problems.values() if problem is not None]
 
 
 def _where(house: House, one: Candidate, onto: str | None) -> tuple[Path, str]:
@@ -112,21 +132,33 @@ def _alone(home: Path) -> Iterator[None]:
         locks.release(lock)
 
 
-def finish_landings(home: Path) -> None:
-    """Carry to its end what a killed `fleet merge` has left: the branch moves with all its files, or it never did."""
-    book = Landings(home)
+def finish_landings(home: Path) -> dict[str, FleetError]:
+    """Carry to its end what a killed `fleet merge` has left: the branch moves with all its files, or it never did. What
+    keeps a landing from that, by its repository.
+    """
+    book, problems = Landings(home), dict[str, FleetError]()
     for one in book.all(LandingState.MOVING, LandingState.UNDOING):
-        is_undone = one.state is LandingState.UNDOING
-        old, new = (one.new, one.old) if is_undone else (one.old, one.new)
-        done = finish_move(
-            Path(one.repository), one.branch, old or None, new, since=one.at,
-            why=f"fleet: landing {one.number}, cut off and finished", aside=home / "landings" / str(one.number),
-            more=() if is_undone else [f"create {LANDED_REFS}{one.number} {one.new}"],
-        )  # fmt: skip
-        if is_undone:
-            book.settle(one.number, LandingState.UNDONE if done else LandingState.LANDED)
-        else:
-            book.settle(one.number, LandingState.LANDED if done else LandingState.NOT_MOVED)
+        try:
+            _finish(home, book, one)
+        except FleetError as problem:
+            names = ", ".join(result.task for result in one.results)
+            said = f"a landing of {names} on {one.branch} was cut off, and cannot go on: {problem.message}"
+            problems[one.repository] = FleetError(said, problem.hint)
+    return problems
+
+
+def _finish(home: Path, book: Landings, one: Landing) -> None:
+    is_undone = one.state is LandingState.UNDOING
+    old, new = (one.new, one.old) if is_undone else (one.old, one.new)
+    done = finish_move(
+        Path(one.repository), one.branch, old or None, new, since=one.at,
+        why=f"fleet: landing {one.number}, cut off and finished", aside=home / "landings" / str(one.number),
+        more=() if is_undone else [keep_line(one.new)],
+    )  # fmt: skip
+    if is_undone:
+        book.settle(one.number, LandingState.UNDONE if done else LandingState.LANDED)
+    else:
+        book.settle(one.number, LandingState.LANDED if done else LandingState.NOT_MOVED)
 
 
 def undo(cwd: Path, onto: str | None) -> Landing:
@@ -136,7 +168,9 @@ def undo(cwd: Path, onto: str | None) -> Landing:
         raise NotFound(f"{clean(str(cwd))} is in no git repository", hint="go to the project: cd …")
     branch = onto or repository.branch_of(project.common)
     with _alone(house.home):
-        finish_landings(house.home)
+        unfinished = finish_landings(house.home)
+        if str(project.common) in unfinished:
+            raise unfinished[str(project.common)]
         book = Landings(house.home)
         here = [one for one in book.all(LandingState.LANDED) if Path(one.repository) == project.common]
         last = next((one for one in reversed(here) if one.branch == branch), None)
@@ -146,6 +180,8 @@ def undo(cwd: Path, onto: str | None) -> Landing:
         book.settle(last.number, LandingState.UNDOING)
         try:
             move_branch(project.common, branch, last.new, last.old, why=f"fleet: took landing {last.number} back")
+        except CutOff:
+            raise
         except FleetError:
             book.settle(last.number, LandingState.LANDED)
             raise
@@ -154,7 +190,7 @@ def undo(cwd: Path, onto: str | None) -> Landing:
 
 
 def _must_be_last(common: Path, last: Landing) -> None:
-    by_hand = f"git revert -m 1 {last.new[:12]}"
+    by_hand = _revert_command(common, last)
     if repository.ref(common, f"refs/heads/{last.branch}") != last.new:
         raise FleetError(f"{last.branch} has moved on since that landing", hint=by_hand)
     if not last.old:
@@ -168,3 +204,13 @@ def _must_be_last(common: Path, last: Landing) -> None:
     if others:
         what = "was pushed, and is at" if others[0].startswith("refs/remotes/") else "is also in"
         raise FleetError(f"what was landed {what} {clean(others[0])}", hint=by_hand)
+
+
+def _revert_command(common: Path, last: Landing) -> str:
+    """How a person takes a landing back that has more on top of it: every commit that it put onto the branch."""
+    span = f"{last.old}..{last.new}" if last.old else last.new
+    done = repository.ask(common, "rev-list", "--first-parent", "--parents", span)
+    commits = [line.split() for line in done.out.decode(errors="replace").splitlines()]
+    merges = any(len(one) > 2 for one in commits)
+    names = " ".join(one[0][:12] for one in commits)
+    return f"git revert {'-m 1 ' if merges else ''}{names}"

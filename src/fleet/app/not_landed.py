@@ -8,7 +8,7 @@ from pathlib import Path
 from fleet import places
 from fleet.app.tasks import Desk
 from fleet.core.proof import Proof
-from fleet.core.task import Status, Task, is_accepted, is_cancelled
+from fleet.core.task import Status, Task, is_cancelled
 from fleet.core.work import Attempt
 from fleet.evidence.tree import LANDING
 from fleet.host import repository
@@ -47,7 +47,8 @@ def where_landed(desk: Desk, task: Task, last: Attempt | None) -> str:
         return f"on {landing.branch} as {commit[:SHORT_COMMIT]}"
     if last.id in _merged(Path(last.repository), last.onto):
         return f"on {last.onto or 'the branch that is checked out'} already"
-    if is_cancelled(task) or (last.proof is Proof.REFUSED and not is_accepted(task)):
+    is_aborted = is_cancelled(task) and not last.interactive
+    if is_aborted or (last.proof is Proof.REFUSED and not last.accepted):
         return ""
     return f"not yet: fleet merge {task.id}"
 
@@ -58,11 +59,14 @@ def _has_result(last: Attempt) -> bool:
 
 
 def _merged(top: Path, onto: str) -> set[str]:
-    """The attempts whose results are on a branch, by whatever way."""
+    """The attempts whose results are on the branch that they are meant for."""
     project = places.project(top)
     branch = onto or (repository.branch_of(project.common) if project else "")
-    if project is None or not branch:
-        return set()
+    return merged_results(project.common, branch) if project is not None and branch else set()
+
+
+def merged_results(common: Path, branch: str) -> set[str]:
+    """The attempts whose results are on a branch, by whatever way."""
     asked = ("for-each-ref", "--format=%(refname)", f"--merged=refs/heads/{branch}", LANDING)
-    done = repository.ask(project.common, *asked)
+    done = repository.ask(common, *asked)
     return {name.removeprefix(LANDING) for name in done.out.decode(errors="surrogateescape").split()}

@@ -14,7 +14,7 @@ from fleet.core.work import Attempt, Verdict
 from fleet.host import locks
 from fleet.supervisor.choice import LOCK
 
-PROVEN = (ShownState.VERIFIED, ShownState.ACCEPTED)
+PROVEN = (ShownState.VERIFIED, ShownState.ACCEPTED, ShownState.CANCELLED_VERIFIED)
 MAX_DONE = 10  # rows of what is done, where nobody asked for all
 
 

@@ -361,7 +361,8 @@ def _held(derived: DerivedState, last: Attempt | None, waiting: str) -> DerivedS
         note = derived.note and "; ".join((derived.note, waiting))
         return replace(derived, cause=cause, note=note)
     if last is not None and last.ending in OF_EVERY_TASK:
-        cause = waiting = last.cause + waiting.removeprefix(os.path.commonprefix([last.cause, waiting]))
+        what, _, cure = waiting.partition(". ")
+        cause = waiting = f"{last.cause}. {cure}" if last.cause.startswith(what) else f"{last.cause}; {waiting}"
     return replace(derived, cause=cause, note=waiting, shown=ShownState.HELD)
 
 
@@ -547,6 +548,7 @@ def accept(desk: Desk, name: str) -> Task:
     receipt = load_receipt(attempt_directory(desk.home, last) / "receipt.json")
     with suppress(FleetError):  # `fleet show` says where its branch is
         name_result(last, receipt.result.landing if receipt else None)
+    desk.ledger.note_accepted(last.id)
     desk.tracker.close(task.id, f"{ACCEPTED_BY_PERSON} what was {last.proof}: {last.reason or last.cause}")
     wake(desk.home)
     if desk.ledger.last_of([task.id])[task.id].id != last.id:

@@ -14,19 +14,19 @@ from fleet.evidence.check_runs import CheckRuns
 from fleet.evidence.receipt import Check, Process, Receipt, Result
 from fleet.host import repository
 from fleet.host.git import Repository
+from fleet.host.repository.finish import LANDED_REFS
 from fleet.host.repository.merge import Merges, committer
-from fleet.host.repository.move import Moved, move_branch
+from fleet.host.repository.move import CutOff, Moved, check_move, move_branch
 from fleet.landing.chain import Chain, Step, Strategy, build_chain
 from fleet.landing.choose import PROVEN, Candidate, PutAside, Standing, order_results
 from fleet.landing.record import LandedResult, Landings, LandingState
 from fleet.landing.train import Answer, Found, find_guilty
 from fleet.supervisor.house import House
 from fleet.supervisor.trees import demands_of
-from fleet.supervisor.verify import CLEAN, check_again, key_of, where_of
+from fleet.supervisor.verify import check_again, key_of, where_of
 
 MAX_RACES = 5  # times that a branch may move while we work
 OWN_CHECK = "task"  # the source of a check that one task alone has
-LANDED_REFS = "refs/fleet/landed/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class Report:
     checks_run: int = 0
     number: int | None = None  # of the landing
     base_is_red: str = ""  # what the branch's own check says, when that holds everything
+    problem: str = ""  # why nothing could be landed on it
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,7 @@ class Train:
         self._runs = CheckRuns(house.home)
         self._checks_run = 0
         self._last_red: Check | None = None
-        # What each check says of each tree; those that the receipts have are known without another run.
-        self._verdicts: dict[tuple[str, CheckSpec], bool] = {}
-        for receipt in receipts.values():
-            passed = {one.command for one in receipt.checks if one.passed and one.where.startswith(CLEAN)}
-            for spec in demands_of(receipt.attempt).checks:
-                if spec.run in passed and receipt.result.tree:
-                    self._verdicts[receipt.result.tree, spec] = True
+        self._verdicts: dict[str, bool] = {}  # by the key of a run
 
     def run(self, candidates: Sequence[Candidate]) -> Report:
         for _ in range(MAX_RACES):
@@ -103,7 +99,9 @@ class Train:
         with repository.workshop(nowhere, write_to=self._common / "objects") as shop:
             merges, who = Merges(shop, self._common), committer(self._common, time.time())
             while True:
-                chain = build_chain(merges, start, self._branch, waiting, self._way.strategy, who)
+                chain = build_chain(merges, start, self._branch, waiting, self._way.strategy, who, aside)
+                if chain.steps:
+                    check_move(self._common, self._branch, old, chain.new)  # before anything is checked for long
                 answer = self._find_guilty(chain)
                 if answer.found is not Found.GUILTY:
                     break
@@ -111,13 +109,13 @@ class Train:
                 aside.append(self._put_aside(guilty))
                 waiting = [one for one in waiting if one.task != guilty.task]
         report = Report(
-            str(self._common), self._branch, start, start, aside=(*aside, *chain.aside),
+            str(self._common), self._branch, start, start, aside=chain.aside,
             already=tuple(one.task for one in chain.already), checks_run=self._checks_run,
         )  # fmt: skip
         if answer.found is Found.BASE_RED and not self._way.anyway and self._last_red is not None:
             red = self._last_red
             return replace(report, base_is_red=f"{_named(red)}: {red.failure or red.cause}")
-        return self._move(old, chain, report)
+        return self._move(old, chain, report, is_base_red=answer.found is Found.BASE_RED)
 
     def _find_guilty(self, chain: Chain) -> Answer:
         if not chain.steps:
@@ -136,12 +134,16 @@ class Train:
         a task's own check is red there, because its work is not there yet.
         """
         tree = chain.tree_after(count)
-        asked = {spec: step for step in chain.steps[: count or None] for spec in self._checks_of(step)}
+        runs = {self._key(tree, spec, step): (spec, step) for step in chain.steps[: count or None]
+                for spec in self._checks_of(step)}  # fmt: skip
         if not count:
-            asked = {spec: step for spec, step in asked.items() if spec.source != OWN_CHECK}
+            runs = {key: run for key, run in runs.items() if run[0].source != OWN_CHECK}
         if again:
-            asked = {spec: step for spec, step in asked.items() if not self._verdicts.get((tree, spec), False)}
-        return all(self._holds(tree, spec, step, again=again) for spec, step in asked.items())
+            runs = {key: run for key, run in runs.items() if not self._verdicts.get(key, False)}
+        return all(self._holds(key, tree, *run, again=again) for key, run in runs.items())
+
+    def _key(self, tree: str, spec: CheckSpec, step: Step) -> str:
+        return key_of(self._house, *where_of(self._receipts[step.candidate.task].attempt), tree, spec)
 
     def _checks_of(self, step: Step) -> Sequence[CheckSpec]:
         """What a result must hold; of one that lands though it was refused, what it did hold."""
@@ -152,21 +154,20 @@ class Train:
         failed = {one.command for one in receipt.checks if not one.passed}
         return [one for one in asked if one.run not in failed]
 
-    def _holds(self, tree: str, spec: CheckSpec, step: Step, *, again: bool) -> bool:
-        receipt = self._receipts[step.candidate.task]
-        key = key_of(self._house, *where_of(receipt.attempt), tree, spec)
-        if not again and (tree, spec) not in self._verdicts and (known := self._runs.find(key)) is not None:
-            self._note(tree, spec, known)
-        if again or (tree, spec) not in self._verdicts:
+    def _holds(self, key: str, tree: str, spec: CheckSpec, step: Step, *, again: bool) -> bool:
+        if not again and key not in self._verdicts and (known := self._runs.find(key)) is not None:
+            self._note(key, known)
+        if again or key not in self._verdicts:
             more = " once more" if again else ""
             self._say(f"checking{more}, with the results up to {step.candidate.task}: {spec.run}")
             done = self._run(tree, spec, step.candidate.task)
-            self._runs.keep(key, done)
-            self._note(tree, spec, done)
-        return self._verdicts[tree, spec]
+            if not done.leads:
+                self._runs.keep(key, done)
+            self._note(key, done)
+        return self._verdicts[key]
 
-    def _note(self, tree: str, spec: CheckSpec, done: Check) -> None:
-        self._verdicts[tree, spec] = done.passed
+    def _note(self, key: str, done: Check) -> None:
+        self._verdicts[key] = done.passed
         self._last_red = self._last_red if done.passed else done
 
     def _run(self, tree: str, spec: CheckSpec, task: str) -> Check:
@@ -188,9 +189,11 @@ class Train:
         )
         return PutAside(guilty.task, guilty.attempt, said, f"fleet retry {guilty.task}", output=red.tail if red else "")
 
-    def _move(self, old: str | None, chain: Chain, report: Report) -> Report:
+    def _move(self, old: str | None, chain: Chain, report: Report, *, is_base_red: bool) -> Report:
         results = tuple(
-            LandedResult(one.candidate.task, one.candidate.attempt, one.candidate.commit, one.commit, self._why(one))
+            LandedResult(
+                one.candidate.task, one.candidate.attempt, one.candidate.commit, one.commit, self._why(one, is_base_red)
+            )
             for one in chain.steps
         )
         report = replace(report, landed=results, new=chain.new)
@@ -201,19 +204,26 @@ class Train:
         try:
             move_branch(
                 self._common, self._branch, old, chain.new, why=f"fleet: landed {names}",
-                more=[f"create {LANDED_REFS}{number} {chain.new}"],
+                more=[keep_line(chain.new)],
             )  # fmt: skip
+        except CutOff:
+            raise  # its row stays, and the next one goes on with it
         except FleetError:
             book.settle(number, LandingState.NOT_MOVED)
             raise
         book.settle(number, LandingState.LANDED)
         return replace(report, number=number)
 
-    def _why(self, step: Step) -> str:
+    def _why(self, step: Step, is_base_red: bool) -> str:
         """Why it landed without proof: a person named it, or said why."""
-        if step.candidate.standing in PROVEN:
-            return ""
-        return self._way.anyway or f"named by a person; {step.candidate.standing}"
+        if is_base_red or step.candidate.standing not in PROVEN:
+            return self._way.anyway or f"named by a person; {step.candidate.standing}"
+        return ""
+
+
+def keep_line(commit: str) -> str:
+    """What has git keep a landed commit, whatever becomes of the branch."""
+    return f"update {LANDED_REFS}/{commit} {commit}"
 
 
 def _named(check: Check) -> str:

@@ -28,10 +28,13 @@ from fleet.core.work import Attempt, PlaceKind
 from fleet.evidence.tree import FOUND, LANDING
 from fleet.gateway import run as gateway
 from fleet.host import files, locks, repository
+from fleet.host.repository.finish import LANDED_REFS
 from fleet.host.repository.move import checked_out
+from fleet.landing.record import Landings, LandingState
 from fleet.places import Place, Project, salvage
+from fleet.results import BASE
 from fleet.supervisor.choice import LOCK, attempt_directory
-from fleet.supervisor.place import BRANCH, place_of
+from fleet.supervisor.place import BRANCH, REPLACED, place_of
 
 BRANCHES, REMOTES = "refs/heads/", "refs/remotes/"
 SCHEMA = "fleet.schema.json"
@@ -191,8 +194,11 @@ def _in_repository(desk: Desk, project: Project, made: Made, going: set[Path], e
         yield Item("branch", word, goes, why, str(project.top), heads[name])
     stays = [name for name in everywhere if name not in gone]
     mine = {one.id for one in desk.ledger.all()}
+    landed = {one.new for one in Landings(desk.home).all(*LandingState)}
     for name, commit in repository.refs(common, "refs/fleet/"):
-        if name.startswith((FOUND, LANDING)) and name.rpartition("/")[2] in mine:
+        last = name.rpartition("/")[2]
+        is_mine = last in landed if name.startswith(f"{LANDED_REFS}/") else last in mine
+        if name.startswith((FOUND, LANDING, BASE, REPLACED, f"{LANDED_REFS}/")) and is_mine:
             has = _ahead(common, commit, stays) == 0
             why = "a branch that stays has it" if has else "no branch that stays has it"
             yield Item("ref", name, has or everything, why, str(project.top), commit)

@@ -41,13 +41,13 @@ def merge(
 ) -> int:  # fmt: skip
     """Bring results onto the branch that they are meant for, each checked on top of the others.
 
-    Results are merged and checked apart; the branch moves once, with the files of whoever has it checked out, or not at
-    all. To name a result that nothing could check is to accept it. What does not merge, or breaks the branch, is put
-    aside with its reason, and the rest is landed.
+    Results are merged and checked outside your checkout, each on top of the ones before; the branch moves once, with
+    the files of whoever has it checked out, or not at all. To name a result that nothing could check is to accept it.
+    What does not merge, or breaks the branch, is put aside with its reason, and the rest is landed.
     """
     if undo:
         if names or batch or proven or anyway or dry_run:
-            raise BadConfig("--undo takes the last landing back: name nothing beside it but --onto")
+            raise BadConfig("--undo takes no other argument than --onto")
         return _undo(onto, as_json=as_json)
     from fleet.app.merge import Request
     from fleet.app.merge import merge as land
@@ -65,7 +65,7 @@ def merge(
             _print_report(one, dry_run=dry_run)
         if not reports:
             click.echo("nothing to land: no result here is proven and not landed yet (fleet tasks --all)")
-    return 1 if any(one.aside or one.base_is_red for one in reports) else 0
+    return 1 if any(one.aside or one.base_is_red or one.problem for one in reports) else 0
 
 
 def _undo(onto: str | None, *, as_json: bool) -> int:
@@ -82,12 +82,15 @@ def _undo(onto: str | None, *, as_json: bool) -> int:
 
 
 def _print_report(report: Report, *, dry_run: bool) -> None:
+    if report.problem:
+        click.echo(click.style(f"nothing was landed on {report.branch}: {clean(report.problem, 2000)}", fg=BAD))
+        if report.hint:
+            click.echo(f"  next: {clean(report.hint, 1000)}")
     if report.base_is_red:
         click.echo(
             click.style(f"{report.branch} is red without any of them: {clean(report.base_is_red, 2000)}", fg=BAD)
         )
-        click.echo("next: mend it, or land all the same: --anyway REASON")
-        return
+        click.echo("  next: mend it, or land all the same: --anyway REASON")
     if report.landed:
         names = ", ".join(one.task for one in report.landed)
         verb = "would land" if dry_run else "landed"

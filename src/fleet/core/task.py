@@ -143,11 +143,6 @@ def is_cancelled(task: Task) -> bool:
 ACCEPTED_BY_PERSON = "a person accepted"  # how the reason begins of a task that somebody closed after a look at it
 
 
-def is_accepted(task: Task) -> bool:
-    """Whether a person closed a task whose work was not proven, because it will do."""
-    return task.status is Status.CLOSED and task.reason.startswith(ACCEPTED_BY_PERSON)
-
-
 def task_id(text: str) -> str:
     """A task's id, which also names a directory and an attempt; anything else is refused."""
     if not TASK_ID.match(text):

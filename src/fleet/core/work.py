@@ -301,6 +301,7 @@ class Attempt:
     offset: int = 0  # how much of the agent's output these figures cover
     recalled: dict[str, int] = field(default_factory=dict)  # and how much of each record that it keeps of itself
     forgiven: bool = False  # a person opened the task again after it
+    accepted: bool = False  # a person looked at what it left, and it will do
     account: str = ""  # which of the coder's accounts; the one without a name is the agent's own login
     turned: bool = False  # a model answered in this attempt
     status: int | None = None  # what the provider last refused a request with

@@ -171,6 +171,10 @@ class Ledger:
         found = database.ask(self._file, SCHEMA, EDITED, {"attempt": attempt})
         return READ_SPEC.decode(found[0][0]) if found else None
 
+    def note_accepted(self, attempt: str) -> None:
+        """Note that a person accepts what an attempt left."""
+        self._note(attempt, lambda known: replace(known, accepted=True))
+
     def let_go(self, attempt: str, ref: str, moment: float) -> None:
         """Note that a ref of an attempt is let go."""
         self._note(attempt, lambda known: replace(known, let_go=known.let_go | {ref: moment}))

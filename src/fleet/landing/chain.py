@@ -49,14 +49,15 @@ class Chain:
 
 
 def build_chain(
-    merges: Merges, tip: str, onto: str, candidates: Sequence[Candidate], strategy: Strategy, who: str
-) -> Chain:
-    """Put results on top of a tip. What stands on one that is put aside is put aside, too."""
+    merges: Merges, tip: str, onto: str, candidates: Sequence[Candidate], strategy: Strategy, who: str,
+    put_aside: Sequence[PutAside] = (),
+) -> Chain:  # fmt: skip
+    """Put results on top of a tip. What stands on one that is put aside, now or before, is put aside, too."""
     merges.heed_attributes(tip)
     current, tree = tip, merges.tree_of(tip)
     tip_tree = tree
     steps: list[Step] = []
-    aside: list[PutAside] = []
+    aside = list(put_aside)
     already: list[Candidate] = []
     for one in candidates:
         gone = {other.task for other in aside} & {*(one.stands_on or ())}

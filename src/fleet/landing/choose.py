@@ -64,23 +64,39 @@ def check_standing(one: Candidate, *, anyway: str) -> PutAside | None:
             said = f"it was {one.standing}: {one.why}" if one.why else f"it was {one.standing}"
             return PutAside(one.task, one.attempt, said, f"fleet retry {one.task}; or land it: --anyway REASON")
         case _ if one.no_longer and not anyway:
-            return PutAside(one.task, one.attempt, f"it {one.no_longer}", f"fleet retry {one.task}")
+            return PutAside(
+                one.task, one.attempt, f"it {one.no_longer}", f"fleet retry {one.task}; or land it: --anyway REASON"
+            )
         case _:
             return None
 
 
 def check_foundations(one: Candidate, chosen: Collection[str], landed: Collection[str]) -> PutAside | None:
-    """Why a result may not be landed because of others that it contains and that are neither landed nor chosen."""
-    missing = [task for task, attempt in (one.stands_on or {}).items() if attempt not in landed and task not in chosen]
+    """Why a result may not be landed because of others that it contains, and whose attempts are neither on the branch
+    nor chosen for it.
+    """
+    there = {*chosen, *landed}
+    missing = [task for task, attempt in (one.stands_on or {}).items() if attempt not in there]
     if not missing:
         return None
     names = ", ".join(missing)
-    return PutAside(
-        one.task,
-        one.attempt,
-        f"it stands on {names}, which is not landed",
-        f"fleet merge {' '.join(missing)} {one.task}",
-    )
+    reason = f"it stands on {names}, which {'is' if len(missing) == 1 else 'are'} not landed"
+    return PutAside(one.task, one.attempt, reason, f"fleet merge {' '.join(missing)} {one.task}")
+
+
+def drop_without_foundations(
+    candidates: Sequence[Candidate], landed: Collection[str]
+) -> tuple[list[Candidate], list[PutAside]]:
+    """The results that can be landed on a branch together, and the others: each that is dropped may take more along."""
+    left, aside = list(candidates), list[PutAside]()
+    while True:
+        chosen = {one.attempt for one in left}
+        problems = [problem for one in left if (problem := check_foundations(one, chosen, landed)) is not None]
+        if not problems:
+            return left, aside
+        aside += problems
+        dropped = {problem.attempt for problem in problems}
+        left = [one for one in left if one.attempt not in dropped]
 
 
 def order_results(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from fleet import places, tracker
 from fleet.config.workspace import project_onto
 from fleet.core import FleetError, NotFound
-from fleet.core.task import Spec, Status, Task, is_accepted, is_cancelled
+from fleet.core.task import Spec, Status, Task, is_cancelled
 from fleet.core.text import clean
 from fleet.core.work import Attempt, PlaceKind, StandsOn, Verdict
 from fleet.evidence.ledger import Ledger
@@ -192,7 +192,7 @@ def _dependency(home: Path, task: Task, last: Attempt | None) -> Dependency:
         attempt=last.id,
         branch=(last.branch or "") if own else "",
         commit=receipt.result.landing if receipt else None,
-        is_accepted=last.verdict is Verdict.ACCEPTED or is_accepted(task),
+        is_accepted=last.verdict is Verdict.ACCEPTED or last.accepted,
         proof=last.proof,
         directory="" if own else last.cwd,
     )

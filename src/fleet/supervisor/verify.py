@@ -96,7 +96,7 @@ async def check(house: House, attempt: Attempt, keep: Callable[[Attempt], None])
 
 def _keep_run(house: House, attempt: Attempt, result: Result, run: Run, found: Check) -> None:
     """Keep what a check said of a tree: the next task may begin from it."""
-    if found.passed and run.where == CLEAN and result.tree is not None:
+    if found.passed and not found.leads and run.where == CLEAN and result.tree is not None:
         ground, inner = where_of(attempt)
         CheckRuns(house.home).keep(key_of(house, ground, inner, result.tree, run.spec), found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +17,8 @@ from fleet.host.repository.move import WorkingTree, ask_in, checked_out, move_br
 from fleet.host.repository.refs import ref
 from fleet.host.repository.tell import refused
 
-GONE, LINK, SUBMODULE = "000000", "120000", "160000"
+GONE, LINK, SUBMODULE, RUNNABLE = "000000", "120000", "160000", "100755"
+PLAIN_MODE, RUNNABLE_MODE = 0o644, 0o755
 ZEROS = "0" * 40
 LANDED_REFS = "refs/fleet/landed"
 WORKING_TREE_LOCKS = ("index.lock", "HEAD.lock")
@@ -25,8 +27,8 @@ OWNER_RUNS = 0o100
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One path in which two commits differ, as the new one has it."""
+class Version:
+    """One path, as a commit has it."""
 
     path: str
     mode: str
@@ -36,6 +38,14 @@ class Difference:
     def index_line(self) -> bytes:
         entry = f"0 {ZEROS}" if self.mode == GONE else f"{self.mode} {self.name} 0"
         return f"{entry}\t".encode() + os.fsencode(self.path) + b"\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One path in which two commits differ."""
+
+    old: Version
+    new: Version
 
 
 def finish_move(
@@ -60,16 +70,14 @@ def finish_move(
     if found == new or len(trees) != 1:
         return found == new
     at = trees[0]
-    differences = list(_differences(at, old or EMPTY_TREE, new))
-    arrived = [one for one in differences if _is_as_new(at, one)]
-    half = [one for one in differences if one not in arrived and _is_half_written(at, one, new)]
-    if not half and not any(_is_changed(at, one, old) for one in arrived):
+    left = [one for one in _differences(at, old or EMPTY_TREE, new) if not _is_there(at, one.old)]
+    arrived = [one for one in left if _is_there(at, one.new)]
+    broken = [one for one in left if one not in arrived and _is_broken(at, one)]
+    if not arrived and not broken:
         return False
-    for one in half:
-        target = aside / one.path
-        files.private_dir(target.parent)
-        os.replace(at.top / one.path, target)
-    lines = b"".join(one.index_line for one in arrived)
+    for one in broken:
+        _restore(at, one.old, aside / one.old.path)
+    lines = b"".join(one.new.index_line for one in arrived)
     done = ask_in(at, "update-index", "-z", "--index-info", stdin=lines)
     if done.code:
         raise refused(done, f"the files of {at.top} cannot follow")
@@ -95,20 +103,13 @@ def _differences(at: WorkingTree, old: str, new: str) -> Iterator[Difference]:
     if done.code:
         raise refused(done, f"{at.top} cannot be read")
     words = done.out.split(b"\0")
-    for facts, path in zip(words[::2], words[1::2], strict=False):
-        _, mode, _, name, _ = facts.decode().split(" ")
-        yield Difference(os.fsdecode(path), mode, name)
+    for facts, name in zip(words[::2], words[1::2], strict=False):
+        old_mode, new_mode, old_name, new_name, _ = facts.decode().removeprefix(":").split(" ")
+        path = os.fsdecode(name)
+        yield Difference(Version(path, old_mode, old_name), Version(path, new_mode, new_name))
 
 
-def _is_changed(at: WorkingTree, one: Difference, old: str | None) -> bool:
-    """Whether a path on the disk is otherwise than the old commit has it."""
-    done = ask_in(at, "ls-tree", "-z", old or EMPTY_TREE, "--", one.path)
-    facts = done.out.split(b"\t")[0].decode().split()
-    before = Difference(one.path, facts[0], facts[2]) if facts else Difference(one.path, GONE, ZEROS)
-    return not _is_as_new(at, before)
-
-
-def _is_as_new(at: WorkingTree, one: Difference) -> bool:
+def _is_there(at: WorkingTree, one: Version) -> bool:
     """Whether a path on the disk is as a commit has it."""
     path = at.top / one.path
     try:
@@ -119,19 +120,43 @@ def _is_as_new(at: WorkingTree, one: Difference) -> bool:
         return stat.S_ISDIR(mode)
     if one.mode == LINK:
         return stat.S_ISLNK(mode) and _blob_name(os.fsencode(os.readlink(path))) == one.name
-    if one.mode == GONE or not stat.S_ISREG(mode) or bool(mode & OWNER_RUNS) != (one.mode == "100755"):
+    if one.mode == GONE or not stat.S_ISREG(mode) or bool(mode & OWNER_RUNS) != (one.mode == RUNNABLE):
         return False
     return ask_in(at, "hash-object", f"--path={one.path}", "--", one.path).out.decode().strip() == one.name
 
 
-def _is_half_written(at: WorkingTree, one: Difference, new: str) -> bool:
-    """Whether a file holds the beginning of what the new commit has there: git was killed while it wrote."""
-    path = at.top / one.path
-    if one.mode in (GONE, LINK, SUBMODULE) or not path.is_file() or path.is_symlink():
+def _is_broken(at: WorkingTree, one: Difference) -> bool:
+    """Whether git was killed between removing a file and having written all of it."""
+    path = at.top / one.new.path
+    if one.new.mode in (GONE, LINK, SUBMODULE):
         return False
-    whole = ask_in(at, "cat-file", "--filters", f"{new}:{one.path}").out
-    written = path.read_bytes()
+    if not os.path.lexists(path):
+        return True
+    if not path.is_file() or path.is_symlink():
+        return False
+    whole, written = _content(at, one.new), path.read_bytes()
     return len(written) < len(whole) and whole.startswith(written)
+
+
+def _content(at: WorkingTree, one: Version) -> bytes:
+    """What stands in a file of a commit when it is checked out."""
+    return ask_in(at, "cat-file", "--filters", f"--path={one.path}", one.name).out
+
+
+def _restore(at: WorkingTree, old: Version, aside: Path) -> None:
+    """Put a half-written file aside, and what the old commit has there back."""
+    path = at.top / old.path
+    if os.path.lexists(path):
+        files.private_dir(aside.parent)
+        shutil.move(path, aside)  # the home may be on another disk
+    if old.mode == GONE:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if old.mode == LINK:
+        path.symlink_to(os.fsdecode(_content(at, old)))
+        return
+    path.write_bytes(_content(at, old))
+    path.chmod(RUNNABLE_MODE if old.mode == RUNNABLE else PLAIN_MODE)
 
 
 def _blob_name(content: bytes) -> str:

@@ -21,6 +21,8 @@ from fleet.host.repository.tell import QUIET, environment, held, refused
 from fleet.host.run import Ran, run
 
 ZEROS = "0" * 40
+# What read-tree says before it has touched a file.
+NOTHING_CHANGED = ("not uptodate", "would be overwritten", "would be removed", "index.lock", "Cannot merge", "unmerged")
 MAX_NAMED_PATHS = 5
 GIT_SECONDS = 600.0
 SURE = ("-c", "submodule.recurse=false", "-c", "core.fsync=committed,loose-object")
@@ -43,6 +45,10 @@ class InTheWay(FleetError):
 
 class Moved(FleetError):
     """The branch is not where it was; nothing was changed."""
+
+
+class CutOff(FleetError):
+    """Files had begun to follow when something failed: the branch did not move, and `finish_move` goes on with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,19 @@ def move_branch(common: Path, branch: str, old: str | None, new: str, *, why: st
 
     `more` are further lines for `git update-ref --stdin`, which hold or fail together with it.
     """
+    at = check_move(common, branch, old, new)
+    transaction = _Transaction(common, at, why)
+    try:
+        transaction.prepare([f"update refs/heads/{branch} {new} {old or ZEROS}", *more], branch)
+        if at is not None:
+            _bring_files(at, old or EMPTY_TREE, new)
+        transaction.commit()
+    finally:
+        transaction.close()
+
+
+def check_move(common: Path, branch: str, old: str | None, new: str) -> WorkingTree | None:
+    """The working tree whose files have to follow, if there is one; InTheWay or Moved when the branch cannot move."""
     found = ref(common, f"refs/heads/{branch}")
     if found != old:
         raise Moved(
@@ -82,14 +101,7 @@ def move_branch(common: Path, branch: str, old: str | None, new: str, *, why: st
     at = trees[0] if trees else None
     if at is not None:
         _must_be_free(at, old or EMPTY_TREE, new)
-    transaction = _Transaction(common, at, why)
-    try:
-        transaction.prepare([f"update refs/heads/{branch} {new} {old or ZEROS}", *more], branch)
-        if at is not None:
-            _bring_files(at, old or EMPTY_TREE, new)
-        transaction.commit()
-    finally:
-        transaction.close()
+    return at
 
 
 def _must_not_be_rebased(common: Path, branch: str) -> None:
@@ -145,6 +157,9 @@ def _refuse(at: WorkingTree, paths: Sequence[str], what: str) -> None:
 
 def _bring_files(at: WorkingTree, old: str, new: str) -> None:
     done = ask_in(at, "read-tree", "-m", "-u", old, new)
+    if done.code and not any(words in done.said for words in NOTHING_CHANGED):
+        problem = refused(done, f"the files of {clean(sayable(str(at.top)))} cannot follow")
+        raise CutOff(problem.message, hint="mend that; the next fleet merge goes on with it")
     if done.code:
         raise InTheWay(
             str(refused(done, f"the files of {clean(sayable(str(at.top)))} cannot follow")), hint="git status"
@@ -185,13 +200,15 @@ class _Transaction:
             ready = False
         if not ready:
             said = " ".join(self._end().split())
-            if "is at " in said or "but expected" in said or "already exists" in said:
+            if "is at " in said or "but expected" in said or f"refs/heads/{branch}': reference already exists" in said:
                 raise Moved(f"{branch} has moved meanwhile: {clean(said, 500)}", hint="run it again")
             raise FleetError(f"{branch} cannot be moved: {clean(said, 500)}", hint="git status")
 
     def commit(self) -> None:
         if not self._say(["commit"], answers=1):
-            raise FleetError(f"the branch cannot be moved: {clean(self._end(), 500)}", hint="git status")
+            raise CutOff(
+                f"the branch cannot be moved: {clean(self._end(), 500)}", hint="the next fleet merge goes on with it"
+            )
 
     def close(self) -> None:
         """Give the locks back; what was not committed is nothing."""
