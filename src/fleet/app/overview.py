@@ -94,10 +94,13 @@ def _ended(recent: Sequence[Attempt], unfinished: set[str]) -> dict[str, Attempt
 
 
 def _closed(desk: Desk, lasts: Sequence[Attempt], known: dict[str, Task]) -> list[Task]:
-    for last in lasts:
-        if last.task not in known:
-            known[last.task] = desk.tracker.get(last.task)
-    return [known[last.task] for last in lasts if known[last.task].status is Status.CLOSED]
+    """The tasks of these attempts that are closed; such a one is asked for once."""
+    for name in known.keys() - {last.task for last in lasts}:
+        del known[name]  # it may have been opened again
+    found = [known.get(last.task) or desk.tracker.get(last.task) for last in lasts]
+    closed = [task for task in found if task.status is Status.CLOSED]
+    known.update({task.id: task for task in closed})
+    return closed
 
 
 def _shown_closed(desk: Desk, last: Attempt) -> ShownState:

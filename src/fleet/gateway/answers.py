@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from fleet.core import FleetError
 from fleet.core.fleet import Fleet, Model
 from fleet.gateway.run import Desk
 from fleet.generate.litellm import own_name
@@ -42,12 +42,13 @@ def keep(fleet: Fleet, out: Path, found: Mapping[str, Answer]) -> None:
         return
     lock = locks.take(Desk(out).answers_lock, LOCK_PATIENCE_S)
     if lock is None:
-        raise FleetError(f"another fleet has been writing {out / PATH} for {LOCK_PATIENCE_S:g} s", hint="try again")
+        return  # whoever writes there now has asked, too
     try:
         both = recall(fleet, out) | dict(found)
         content = msgspec.json.encode({_mark(fleet, fleet.models[name]): answer for name, answer in both.items()})
-        files.own_dir(out)
-        files.write(out / PATH, msgspec.json.format(content) + b"\n", files.PRIVATE)
+        with suppress(OSError):  # nobody depends on it: where nothing can be written, it is asked again
+            files.own_dir(out)
+            files.write(out / PATH, msgspec.json.format(content) + b"\n", files.PRIVATE)
     finally:
         locks.release(lock)
 

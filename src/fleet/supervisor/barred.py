@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from fleet.coders.logins import LOGINS
 from fleet.core.work import Attempt, Ending, Hindrance
 from fleet.evidence.receipt import Process
@@ -67,4 +69,9 @@ def _login_command(house: House, attempt: Attempt) -> str:
     if login is None:
         return f"as {attempt.coder} wants it"
     where = account.env.get(login.directory) if account else None
-    return f"{login.directory}={where} {login.command}" if where else login.command
+    return f"{login.directory}={_quoted(where)} {login.command}" if where else login.command
+
+
+def _quoted(path: str) -> str:
+    """A path as a word of the shell, which still knows a home in front of it."""
+    return f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
