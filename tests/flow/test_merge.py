@@ -110,7 +110,12 @@ def test_one_command_lands_what_is_proven_and_names_the_rest_and_one_takes_it_ba
     assert refused.code == 1
     assert "it was refused" in refused.out
     assert "--anyway REASON" in refused.out
+    again = plan.reports("--proven")
+    assert (landed(again), set(aside(again))) == ([], {two, conflicting}), "the order of two commands changes nothing"
+    assert aside(again)[two].startswith("tried before: ")
     assert landed(plan.reports(red, "--anyway", "a person looked")) == [red]
+    assert "Fleet-Anyway: a person looked" in plan.git("log", "-1", "--format=%b", "main")
+    assert plan.home.task(red)["state"] == "done"
     assert plan.merge(committed).out == f"on main already: {committed}\n"
 
     assert plan.merge("--undo").code == 0
@@ -120,6 +125,9 @@ def test_one_command_lands_what_is_proven_and_names_the_rest_and_one_takes_it_ba
     nothing = plan.merge("--undo")
     assert (nothing.code, "fleet has landed nothing on main" in nothing.err) == (3, True)
     assert landed(plan.reports(committed, left)) == [committed, left]
+    plan.git("reset", "-q", "--hard", before)
+    assert plan.home.shown(left)["landed"] == f"not yet: fleet merge {left}"
+    assert set(landed(plan.reports("--proven"))) >= {committed, left}, "what a person wound back is not on main"
 
 
 def test_a_checkout_with_changes_in_the_way_is_left_as_it_is(plan: Plan) -> None:
@@ -166,6 +174,21 @@ def test_every_strategy_brings_the_same_tree(plan: Plan, strategy: str) -> None:
     assert len(plan.git("log", "--format=%h", "main").split()) == (4 if strategy == "squash" else 5)
 
 
+def test_one_result_that_can_go_nowhere_stops_no_other(plan: Plan) -> None:
+    plan.git("branch", "old-release")
+    lost, good = plan.add("for a release", "echo 1 >one", "--onto", "old-release"), plan.add("for main", "echo 2 >two")
+    plan.home.drain()
+    plan.git("branch", "-D", "old-release")
+    reports = plan.reports("--proven")
+    assert landed(reports) == [good]
+    assert aside(reports) == {lost: "the branch old-release, for which it is meant, is gone"}
+    for name in ("refs/heads/main", ""):
+        assert plan.merge(lost, "--onto", name).code == 2
+    assert "the new branch landed" in plan.merge(lost, "--onto", "landed").out
+    assert plan.home.fleet("merge", "--proven", cwd=plan.home.root).code == 3
+    assert set(plan.git("branch", "--format=%(refname:short)").split()) >= {"main", "landed"}
+
+
 def test_wrong_calls_say_what_to_do_and_move_nothing(plan: Plan) -> None:
     task = plan.add("write a", "echo a >a")
     before = plan.git("rev-parse", "main")
@@ -178,6 +201,7 @@ def test_wrong_calls_say_what_to_do_and_move_nothing(plan: Plan) -> None:
         (("--undo", task), 2, "no other argument"),
         ((task, f"{task}.1"), 1, f"nobody has worked on {task} yet"),
         (("--batch", "none"), 3, "no batch is called none"),
+        ((task, "--onto", ""), 2, "--onto wants the name of a branch"),
         (("--proven", "--onto", "a..b"), 0, "nothing to land"),
     ):
         ran = plan.merge(*words)

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from fleet import places
+from fleet.app.not_landed import still_landed
 from fleet.app.sites import find_any, site_of
 from fleet.core import FleetError, NotFound
 from fleet.core.proof import Proof
@@ -17,7 +18,6 @@ from fleet.core.text import clean
 from fleet.core.work import Attempt, State, Verdict
 from fleet.evidence.receipt import Receipt, load_receipt
 from fleet.landing.choose import Candidate, Standing
-from fleet.landing.record import Landings
 from fleet.places import Project
 from fleet.supervisor.bases import outdated
 from fleet.supervisor.house import House
@@ -93,9 +93,9 @@ def repository_of(attempt: Attempt) -> Project | None:
     return places.project(Path(attempt.repository or attempt.cwd)) if attempt.repository or attempt.cwd else None
 
 
-def open_results(house: House, project: Project | None) -> list[Candidate]:
-    """Every result that was not landed yet, of one repository or of all."""
-    landed = Landings(house.home).landed_attempts()
+def open_results(house: House, project: Project) -> list[Candidate]:
+    """Every result of a repository that was not landed yet."""
+    landed = still_landed(house.home)
     tasks = {task.id: task for task in house.tracker.all()}
     found = []
     for one in house.ledger.last_of_each().values():
@@ -103,7 +103,7 @@ def open_results(house: House, project: Project | None) -> list[Candidate]:
         if one.id in landed or one.verdict is None or task is None or task.status is not Status.CLOSED:
             continue
         where = repository_of(one)
-        if where is not None and (project is None or where.common == project.common):
+        if where is not None and where.common == project.common:
             found.append(candidate_of(house, one))
     return found
 

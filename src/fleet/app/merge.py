@@ -9,15 +9,17 @@ from pathlib import Path
 
 from fleet import places
 from fleet.app.landed import candidate_of, named_attempts, open_results, repository_of
-from fleet.app.not_landed import merged_results
+from fleet.app.not_landed import merged_results, still_landed
 from fleet.app.sites import open_house
 from fleet.app.train import Report, Train, Way, keep_line
 from fleet.core import BadConfig, FleetError, NotFound
+from fleet.core.task import ACCEPTED_BY_PERSON, Status
 from fleet.core.text import clean
 from fleet.evidence.receipt import Process, Receipt, Result, load_receipt
 from fleet.host import locks, repository
 from fleet.host.repository.finish import LANDED_REFS, finish_move
-from fleet.host.repository.move import CutOff, move_branch
+from fleet.host.repository.move import CutOff, InTheWay, move_branch
+from fleet.host.run import unwind_when_told
 from fleet.landing.choose import PROVEN, Candidate, PutAside, check_standing, drop_without_foundations
 from fleet.landing.record import Landing, Landings, LandingState
 from fleet.supervisor.house import House
@@ -39,13 +41,19 @@ class Request:
 
 def merge(cwd: Path, request: Request, say: Callable[[str], None] = lambda line: None) -> list[Report]:
     """Land results; one report for each branch that is concerned, and one for what goes nowhere."""
+    unwind_when_told()  # a check that runs ends with us, also when the terminal is closed
     house = open_house()
     with _alone(house.home):
         unfinished = finish_landings(house.home)
         chosen, aside = _choose(request, _wanted(house, cwd, request))
         groups: dict[tuple[Path, str], list[Candidate]] = {}
         for one in chosen:
-            groups.setdefault(_where(house, one, request.onto), []).append(one)
+            try:
+                groups.setdefault(_where(house, one, request.onto), []).append(one)
+            except BadConfig:
+                raise
+            except FleetError as problem:
+                aside.append(PutAside(one.task, one.attempt, problem.message, problem.hint or ""))
         for common, _ in groups:
             if str(common) in unfinished:
                 raise unfinished[str(common)]
@@ -57,18 +65,38 @@ def _run(
     house: House, request: Request, common: Path, branch: str, found: Sequence[Candidate], say: Callable[[str], None]
 ) -> Report:
     """Land results on one branch; what keeps that branch from moving is told of it, and keeps no other."""
+    book = Landings(house.home)
     landed = {
         attempt
-        for attempt, landing in Landings(house.home).landed_attempts().items()
+        for attempt, landing in still_landed(house.home).items()
         if (landing.repository, landing.branch) == (str(common), branch)
     }
-    left, aside = drop_without_foundations(found, landed | merged_results(common, branch))
+    known = book.refused(common, branch) if request.proven else {}
+    broke = [
+        PutAside(one.task, one.attempt, f"tried before: {known[one.attempt]}", f"fleet retry {one.task}")
+        for one in found
+        if one.attempt in known
+    ]
+    fresh = [one for one in found if one.attempt not in known]
+    left, aside = drop_without_foundations(fresh, landed | merged_results(common, branch))
     receipts = {one.task: _receipt(house, one.attempt) for one in left}
     try:
         report = Train(house, common, branch, receipts, request.way, say).run(left)
     except FleetError as problem:
         report = Report(str(common), branch, "", "", problem=problem.message, hint=problem.hint or "")
-    return replace(report, aside=(*aside, *report.aside))
+    if report.number is not None:
+        _accept_landed(house, report)
+    return replace(report, aside=(*broke, *aside, *report.aside))
+
+
+def _accept_landed(house: House, report: Report) -> None:
+    """A person who lands what is not proven accepts it, and its task is done."""
+    for one in report.landed:
+        if not one.note:
+            continue
+        house.ledger.note_accepted(one.attempt)
+        if house.tracker.get(one.task).status is Status.BLOCKED:
+            house.tracker.close(one.task, f"{ACCEPTED_BY_PERSON} it: landed on {report.branch}, {one.note}")
 
 
 def _wanted(house: House, cwd: Path, request: Request) -> list[Candidate]:
@@ -79,7 +107,10 @@ def _wanted(house: House, cwd: Path, request: Request) -> list[Candidate]:
             hint="fleet merge t3 t4; or all that is proven: fleet merge --proven",
         )
     if request.proven:
-        found = open_results(house, places.project(cwd))
+        project = places.project(cwd)
+        if project is None:
+            raise NotFound(f"{clean(str(cwd))} is in no git repository", hint="go to the project: cd …")
+        found = open_results(house, project)
         return [one for one in found if one.standing in PROVEN and not one.no_longer]
     return [candidate_of(house, one) for one in named_attempts(house, cwd, request.names, request.batch)]
 
@@ -108,8 +139,18 @@ def _where(house: House, one: Candidate, onto: str | None) -> tuple[Path, str]:
     branch = onto or one.onto or repository.branch_of(project.common)
     if not branch:
         raise FleetError(f"{clean(str(project.top))} has no branch checked out", hint="say where: --onto BRANCH")
+    if onto is None and repository.ref(project.common, f"refs/heads/{branch}") is None:
+        raise FleetError(f"the branch {clean(branch)}, for which it is meant, is gone", hint="say where: --onto BRANCH")
+    return project.common, _checked_name(project.common, branch)
+
+
+def _checked_name(common: Path, branch: str) -> str:
+    """The name of a branch of the user's own; what names another kind of ref would make a branch that confuses git."""
     places.check_branch(branch)
-    return project.common, branch
+    if branch.startswith("refs/") or repository.ref(common, f"refs/remotes/{branch}") is not None:
+        short = branch.removeprefix("refs/heads/").partition("/")[2] if "/" in branch else branch
+        raise BadConfig(f"{clean(branch)} is not the name of a branch here", hint=f"--onto {clean(short)}")
+    return branch
 
 
 def _receipt(house: House, attempt: str) -> Receipt:
@@ -167,6 +208,8 @@ def undo(cwd: Path, onto: str | None) -> Landing:
     if project is None:
         raise NotFound(f"{clean(str(cwd))} is in no git repository", hint="go to the project: cd …")
     branch = onto or repository.branch_of(project.common)
+    if not branch:
+        raise FleetError(f"{clean(str(project.top))} has no branch checked out", hint="say where: --onto BRANCH")
     with _alone(house.home):
         unfinished = finish_landings(house.home)
         if str(project.common) in unfinished:
@@ -182,11 +225,14 @@ def undo(cwd: Path, onto: str | None) -> Landing:
             move_branch(project.common, branch, last.new, last.old, why=f"fleet: took landing {last.number} back")
         except CutOff:
             raise
+        except InTheWay as problem:
+            book.settle(last.number, LandingState.LANDED)
+            raise InTheWay(problem.message, hint="commit or move them away") from None
         except FleetError:
             book.settle(last.number, LandingState.LANDED)
             raise
         book.settle(last.number, LandingState.UNDONE)
-    return last
+    return replace(last, state=LandingState.UNDONE)
 
 
 def _must_be_last(common: Path, last: Landing) -> None:
@@ -202,8 +248,17 @@ def _must_be_last(common: Path, last: Landing) -> None:
         if name != f"refs/heads/{last.branch}" and not name.startswith(LANDED_REFS)
     ]
     if others:
-        what = "was pushed, and is at" if others[0].startswith("refs/remotes/") else "is also in"
-        raise FleetError(f"what was landed {what} {clean(others[0])}", hint=by_hand)
+        raise FleetError(_in_use(others[0]), hint=by_hand)
+
+
+def _in_use(name: str) -> str:
+    """Why a landing cannot be taken back, by the ref that has it, too."""
+    kind, _, rest = clean(name).removeprefix("refs/").partition("/")
+    if kind == "remotes":
+        return f"what was landed was pushed: {rest} has it"
+    if kind == "fleet":
+        return f"{rest.rpartition('/')[2]} began from what was landed"
+    return f"{rest} has what was landed, too"
 
 
 def _revert_command(common: Path, last: Landing) -> str:

@@ -12,7 +12,8 @@ from fleet.core.task import Status, Task, is_cancelled
 from fleet.core.work import Attempt
 from fleet.evidence.tree import LANDING
 from fleet.host import repository
-from fleet.landing.record import Landings
+from fleet.host.repository.finish import LANDED_REFS
+from fleet.landing.record import Landing, Landings
 
 SHORT_COMMIT = 7  # characters
 
@@ -23,7 +24,7 @@ def not_landed(desk: Desk, proven: Sequence[str]) -> list[str]:
     """
     if not proven:
         return []
-    landed = Landings(desk.home).landed_attempts()
+    landed = still_landed(desk.home)
     lasts = desk.ledger.last_of(proven)
     waiting: dict[tuple[str, str], list[Attempt]] = {}
     for task in proven:
@@ -41,7 +42,7 @@ def where_landed(desk: Desk, task: Task, last: Attempt | None) -> str:
     """Where the result of a finished task is, or the command that lands it; empty when it has none to land."""
     if last is None or task.status is not Status.CLOSED or not _has_result(last):
         return ""
-    landing = Landings(desk.home).landed_attempts().get(last.id)
+    landing = still_landed(desk.home).get(last.id)
     if landing is not None:
         commit = next(one.landed for one in landing.results if one.attempt == last.id)
         return f"on {landing.branch} as {commit[:SHORT_COMMIT]}"
@@ -51,6 +52,17 @@ def where_landed(desk: Desk, task: Task, last: Attempt | None) -> str:
     if is_aborted or (last.proof is Proof.REFUSED and not last.accepted):
         return ""
     return f"not yet: fleet merge {task.id}"
+
+
+def still_landed(home: Path) -> dict[str, Landing]:
+    """Every attempt whose result was landed and is on its branch yet: a person may have wound that back."""
+    landings = Landings(home).landed_attempts()
+    there: dict[tuple[str, str], set[str]] = {}
+    for one in landings.values():
+        key = (one.repository, one.branch)
+        if key not in there:
+            there[key] = _refs_in(Path(one.repository), one.branch, f"{LANDED_REFS}/")
+    return {name: one for name, one in landings.items() if one.new in there[one.repository, one.branch]}
 
 
 def _has_result(last: Attempt) -> bool:
@@ -67,6 +79,10 @@ def _merged(top: Path, onto: str) -> set[str]:
 
 def merged_results(common: Path, branch: str) -> set[str]:
     """The attempts whose results are on a branch, by whatever way."""
-    asked = ("for-each-ref", "--format=%(refname)", f"--merged=refs/heads/{branch}", LANDING)
-    done = repository.ask(common, *asked)
-    return {name.removeprefix(LANDING) for name in done.out.decode(errors="surrogateescape").split()}
+    return _refs_in(common, branch, LANDING)
+
+
+def _refs_in(common: Path, branch: str, prefix: str) -> set[str]:
+    """What comes after a prefix of the refs there whose commits a branch has."""
+    done = repository.ask(common, "for-each-ref", "--format=%(refname)", f"--merged=refs/heads/{branch}", prefix)
+    return {name.removeprefix(prefix) for name in done.out.decode(errors="surrogateescape").split()}

@@ -43,6 +43,7 @@ class Report:
     checks_run: int = 0
     number: int | None = None  # of the landing
     base_is_red: str = ""  # what the branch's own check says, when that holds everything
+    is_new: bool = False  # the branch was not there before
     problem: str = ""  # why nothing could be landed on it
     hint: str = ""
 
@@ -85,9 +86,11 @@ class Train:
         raise FleetError(f"{self._branch} moves again and again", hint="fleet merge, when nobody else works on it")
 
     def _start(self, candidates: Sequence[Candidate]) -> str:
-        """Where a branch begins that is not there yet: at the one that the results are meant for."""
-        meant = [one.onto for one in candidates if one.onto] or [repository.branch_of(self._common)]
-        found = repository.ref(self._common, f"refs/heads/{meant[0]}")
+        """Where a branch begins that is not there yet: at the one that the results are meant for, or else at
+        the one that is checked out.
+        """
+        meant = [*(one.onto for one in candidates if one.onto), repository.branch_of(self._common)]
+        found = next(filter(None, (repository.ref(self._common, f"refs/heads/{name}") for name in meant if name)), None)
         if found is None:
             raise FleetError(f"there is no branch {clean(self._branch)}, nor one that it could begin at")
         return found
@@ -99,7 +102,9 @@ class Train:
         with repository.workshop(nowhere, write_to=self._common / "objects") as shop:
             merges, who = Merges(shop, self._common), committer(self._common, time.time())
             while True:
-                chain = build_chain(merges, start, self._branch, waiting, self._way.strategy, who, aside)
+                chain = build_chain(
+                    merges, start, self._branch, waiting, self._way.strategy, who, aside, self._way.anyway
+                )
                 if chain.steps:
                     check_move(self._common, self._branch, old, chain.new)  # before anything is checked for long
                 answer = self._find_guilty(chain)
@@ -107,14 +112,18 @@ class Train:
                     break
                 guilty = chain.steps[answer.number - 1].candidate
                 aside.append(self._put_aside(guilty))
+                if not self._way.dry_run:
+                    Landings(self._house.home).refuse(guilty.attempt, self._common, self._branch, aside[-1].reason)
                 waiting = [one for one in waiting if one.task != guilty.task]
         report = Report(
-            str(self._common), self._branch, start, start, aside=chain.aside,
+            str(self._common), self._branch, start, start, is_new=old is None, aside=chain.aside,
             already=tuple(one.task for one in chain.already), checks_run=self._checks_run,
         )  # fmt: skip
-        if answer.found is Found.BASE_RED and not self._way.anyway and self._last_red is not None:
+        if answer.found is Found.BASE_RED and self._last_red is not None:
             red = self._last_red
-            return replace(report, base_is_red=f"{_named(red)}: {red.failure or red.cause}")
+            report = replace(report, base_is_red=f"{_named(red)}: {red.failure or red.cause}")
+            if not self._way.anyway:
+                return report
         return self._move(old, chain, report, is_base_red=answer.found is Found.BASE_RED)
 
     def _find_guilty(self, chain: Chain) -> Answer:

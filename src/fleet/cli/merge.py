@@ -45,6 +45,8 @@ def merge(
     the files of whoever has it checked out, or not at all. To name a result that nothing could check is to accept it.
     What does not merge, or breaks the branch, is put aside with its reason, and the rest is landed.
     """
+    if onto is not None and not onto.strip():
+        raise BadConfig("--onto wants the name of a branch")
     if undo:
         if names or batch or proven or anyway or dry_run:
             raise BadConfig("--undo takes no other argument than --onto")
@@ -94,10 +96,14 @@ def _print_report(report: Report, *, dry_run: bool) -> None:
     if report.landed:
         names = ", ".join(one.task for one in report.landed)
         verb = "would land" if dry_run else "landed"
+        new = "the new branch " if report.is_new else ""
         span = f"{report.old[:SHORT_COMMIT]}..{report.new[:SHORT_COMMIT]}"
-        click.echo(click.style(f"{verb} {names} on {report.branch} ({span}), {_checks(report.checks_run)}", fg=GOOD))
+        click.echo(
+            click.style(f"{verb} {names} on {new}{report.branch} ({span}), {_checks(report.checks_run)}", fg=GOOD)
+        )
     if report.already:
-        click.echo(f"on {report.branch} already: {', '.join(report.already)}")
+        where = f"the branch that {report.branch} would begin at has" if report.is_new else f"on {report.branch}"
+        click.echo(f"{where} already: {', '.join(report.already)}")
     for one in report.aside:
         _print_aside(one)
     if report.landed and not dry_run:

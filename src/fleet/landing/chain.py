@@ -13,6 +13,7 @@ from fleet.landing.choose import Candidate, PutAside
 
 MAX_NAMED_FILES = 5
 MAX_SUBJECT_CHARS = 72
+MAX_REASON_CHARS = 500
 
 
 class Strategy(StrEnum):
@@ -50,7 +51,7 @@ class Chain:
 
 def build_chain(
     merges: Merges, tip: str, onto: str, candidates: Sequence[Candidate], strategy: Strategy, who: str,
-    put_aside: Sequence[PutAside] = (),
+    put_aside: Sequence[PutAside] = (), anyway: str = "",
 ) -> Chain:  # fmt: skip
     """Put results on top of a tip. What stands on one that is put aside, now or before, is put aside, too."""
     merges.heed_attributes(tip)
@@ -73,7 +74,7 @@ def build_chain(
         elif merged.tree == tree:
             already.append(one)
         else:
-            current, tree = _commit(merges, current, one, merged.tree, onto, strategy, who), merged.tree
+            current, tree = _commit(merges, current, one, merged.tree, onto, strategy, who, anyway), merged.tree
             steps.append(Step(one, current, tree))
     return Chain(tip, tip_tree, tuple(steps), tuple(aside), tuple(already))
 
@@ -87,9 +88,12 @@ def _merged(merges: Merges, current: str, one: Candidate, strategy: Strategy) ->
     return natural if from_base.conflicts and not natural.conflicts else from_base
 
 
-def _commit(merges: Merges, current: str, one: Candidate, tree: str, onto: str, strategy: Strategy, who: str) -> str:
+def _commit(
+    merges: Merges, current: str, one: Candidate, tree: str, onto: str, strategy: Strategy, who: str, anyway: str
+) -> str:
     trailers = [f"Fleet-Task: {one.task}", f"Fleet-Attempt: {one.attempt}", f"Fleet-Result: {one.commit}"]
-    subject = clean(sayable(one.title), MAX_SUBJECT_CHARS)
+    trailers += [f"Fleet-Anyway: {clean(anyway, MAX_REASON_CHARS)}"] if anyway else []
+    subject = clean(sayable(one.title.strip()), MAX_SUBJECT_CHARS)
     if strategy is Strategy.MERGE:
         text = "\n".join([f"Land {one.task} on {onto}: {subject}", "", *trailers])
         return merges.commit_by(tree, (current, one.commit), text, author=who, committer=who)

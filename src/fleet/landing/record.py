@@ -17,7 +17,16 @@ CREATE TABLE IF NOT EXISTS landings (
     old TEXT NOT NULL, new TEXT NOT NULL, state TEXT NOT NULL, results TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS landings_on ON landings (repository, branch, number);
+CREATE TABLE IF NOT EXISTS landings_refused (
+    attempt TEXT NOT NULL, repository TEXT NOT NULL, branch TEXT NOT NULL, reason TEXT NOT NULL,
+    PRIMARY KEY (attempt, repository, branch)
+) WITHOUT ROWID;
 """
+REFUSE = """
+    INSERT INTO landings_refused VALUES (:attempt, :repository, :branch, :reason)
+    ON CONFLICT DO UPDATE SET reason = excluded.reason
+"""
+REFUSED = "SELECT attempt, reason FROM landings_refused WHERE repository = :repository AND branch = :branch"
 BEGIN = """
     INSERT INTO landings (at, repository, branch, old, new, state, results)
     VALUES (:at, :repository, :branch, :old, :new, 'moving', :results)
@@ -88,6 +97,17 @@ class Landings:
             )
             for row in found
         ]  # fmt: skip
+
+    def refuse(self, attempt: str, common: Path, branch: str, reason: str) -> None:
+        """Remember that a result broke a branch: tried again on top of what it broke, it might pass for good."""
+        values = {"attempt": attempt, "repository": str(common), "branch": branch, "reason": reason}
+        with database.changing(self._file, SCHEMA) as db:
+            db.execute(REFUSE, values)
+
+    def refused(self, common: Path, branch: str) -> dict[str, str]:
+        """The attempts whose results broke a branch, with the reasons."""
+        values = {"repository": str(common), "branch": branch}
+        return {row["attempt"]: row["reason"] for row in database.ask(self._file, SCHEMA, REFUSED, values)}
 
     def landed_attempts(self) -> dict[str, Landing]:
         """Every attempt whose result was landed and not taken back, with the landing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fleet.host.repository.workshop import Workshop
 COMMITTER = "fleet <fleet@localhost>"
 CLEAN, CONFLICTS = 0, 1  # exit codes of merge-tree
 ATTRIBUTES = ".gitattributes"
+MADE_UP = re.compile(r"~[0-9a-f]{40}\Z")  # what git appends where a file and a directory want the same name
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Merges:
         tree, *names = done.out.decode(errors="surrogateescape").split("\0")
         if done.code not in (CLEAN, CONFLICTS) or not COMMIT.match(tree):
             raise refused(done, f"{ours[:12]} and {theirs[:12]} cannot be merged")
-        conflicts = tuple(clean(sayable(name)) for name in names if name)
+        conflicts = tuple(dict.fromkeys(clean(sayable(MADE_UP.sub("", name))) for name in names if name))
         if done.code == CONFLICTS and not conflicts:
             raise FleetError(f"{ours[:12]} and {theirs[:12]} do not merge, and git names no file")
         return Merged(tree, conflicts)
