@@ -282,7 +282,7 @@ def test_a_supervisor_that_runs_is_none_that_crashed(setup: Setup) -> None:
     assert f"it runs: process {supervisor.process.pid}" in setup.doctor().out
     os.kill(supervisor.process.pid, signal.SIGSTOP)
     remedy = until(lambda: list(setup.faults().values()))
-    assert remedy == [f"kill -CONT {supervisor.process.pid}"]
+    assert f"kill -CONT {supervisor.process.pid}" in remedy  # it may have stopped while it had the database
     os.kill(supervisor.process.pid, signal.SIGCONT)
     assert supervisor.stop() == 0
     assert setup.faults() == {}
