@@ -48,7 +48,7 @@ def tasks(everything: bool, limit: int | None, watch: bool, as_json: bool) -> No
 
     desk = open_desk()
     if as_json:
-        watched(lambda: _newest(rows(desk, everything=everything), limit), data, watch=watch, as_json=True)
+        watched(lambda: rows(desk, everything=everything)[-(limit or 0) :], data, watch=watch, as_json=True)
     else:
         _show_tasks(desk, watch=watch, everything=everything, limit=limit)
 
